@@ -11,12 +11,13 @@ from typing import Any
 
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.cli.terminal import Settings
-from topiarist.drift.history.previous import PreviousReport
+from topiarist.drift.history.runs import PreviousReport
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.report import ReportJob, make_parts, sources_of
 from topiarist.drift.snapshots import SnapshotInventory
-from topiarist.drift.spark import inputs, session
+from topiarist.drift.spark import engine, session
 from topiarist.drift.spark.job import SparkJob
+from topiarist.drift.task import Shipped
 from topiarist.runs.inputs import load_manifests
 
 
@@ -30,14 +31,15 @@ def measure_passes(manifests: str, snapshots: str, folder: str) -> dict[str, Any
     inventory = SnapshotInventory([snapshots], desired.clusters)
     taken_at = inventory.newest_taken_at
     assert taken_at
-    job = ReportJob(desired, settings.run_options, format_time(taken_at), PreviousReport(), inventory.unused_input)
+    shipped = Shipped(desired, settings.run_options, format_time(taken_at))
+    job = ReportJob(shipped, PreviousReport(), inventory.unused_input)
     with ReportFolder(f"{folder}/report") as staging:
         compared = SparkJob(spark, job, staging)
-        parts = [*make_parts(job, sources_of(job, inputs.snapshot_sources(inventory)))]
+        parts = [*make_parts(job, sources_of(job, inventory))]
         seconds = {}
         for name in ("cold", "warm"):
             start = perf_counter()
-            rows = compared.compare(inputs.distribute_snapshots(spark, inventory, parts)).count()
+            rows = compared.compare(engine.distribute_parts(spark, inventory, parts)).count()
             seconds[name] = round(perf_counter() - start, 2)
     spark.stop()
     return {"topics": inventory.count_rows(), "rows": rows, **seconds}

@@ -15,8 +15,7 @@ from support.drift.summaries import full_summary
 from support.kubernetes import promql
 from support.kubernetes.helm import CHART, only_document, render
 from support.repo.pages import table
-from topiarist.drift.findings.finding import DriftClass
-from topiarist.drift.findings.severity import Severity
+from topiarist.drift.findings.finding import DriftClass, Severity
 from topiarist.drift.outputs import prometheus
 from topiarist.kubernetes.metrics import UNKNOWN_CLUSTER, UNREADABLE, Metrics
 from topiarist.kubernetes.reconciler import SyncState

@@ -8,7 +8,7 @@ import pytest
 from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkRuntimeError
 
-from topiarist.drift.spark.errors import translate_errors
+from topiarist.drift.spark.session import translate_errors
 from topiarist.errors import Reason, TopiaristError
 
 

@@ -29,8 +29,8 @@ from support.drift.small_fleet import (
 from support.snapshots import SNAPSHOT_TIME, snapshot_lines, write_snapshot_rows
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.cli.main import run
-from topiarist.drift.spark import columns
-from topiarist.drift.spark.inputs import SparkSnapshotInventory
+from topiarist.drift.spark import outputs
+from topiarist.drift.spark.engine import SparkSnapshotInventory
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import TopicState
 
@@ -87,7 +87,7 @@ def texts(out: Path, store: Store) -> dict[str, str]:
 def as_table(spark: SparkSession, snapshots: Path, table: Path) -> Path:
     """Write the same snapshots as Parquet, as the documentation describes."""
     found = [str(path) for path in snapshots.rglob("*.jsonl")]
-    spark.read.schema(columns.snapshot_row_type()).json(found).repartition(3).write.mode("append").parquet(str(table))
+    spark.read.schema(outputs.snapshot_row_type()).json(found).repartition(3).write.mode("append").parquet(str(table))
     return table
 
 
@@ -159,7 +159,7 @@ def test_nothing_is_lost_in_a_table(spark: SparkSession, tmp_path: Path) -> None
     rows = [row.text for row in lines]
     assert {row.cluster for row in lines} == {"eu"}
     assert sorted(map(_plain, rows)) == sorted(_plain(line.decode()) for line in snapshot_lines())
-    assert set(columns.snapshot_row_type().names) == {name for row in map(json.loads, rows) for name in row}
+    assert set(outputs.snapshot_row_type().names) == {name for row in map(json.loads, rows) for name in row}
 
 
 def _plain(line: str) -> str:

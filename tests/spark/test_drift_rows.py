@@ -23,11 +23,12 @@ from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_nam
 from topiarist.desired.resolve import Desired
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
 from topiarist.drift.engine import Engine, LocalEngine
-from topiarist.drift.history.previous import PreviousReport
+from topiarist.drift.history.runs import PreviousReport
 from topiarist.drift.report import ReportJob
 from topiarist.drift.snapshots import SnapshotInventory
-from topiarist.drift.spark import columns
+from topiarist.drift.spark import outputs
 from topiarist.drift.spark.engine import SparkEngine
+from topiarist.drift.task import Shipped
 from topiarist.model.moves import BatchRecord, MoveKind, MoveSettings, ReplicaMove, RequestedReassignment
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import TopicSpec
@@ -62,11 +63,11 @@ class Fleet:
             {name: world.cluster for name, world in self._worlds.items()},
         )
         inventory = SnapshotInventory([str(self._folder / "snapshots")], desired.clusters)
-        unused = inventory.unused_input
-        job = ReportJob(desired, self._run, format_time(SNAPSHOT_TIME), PreviousReport(), unused)
+        shipped = Shipped(desired, self._run, format_time(SNAPSHOT_TIME))
+        job = ReportJob(shipped, PreviousReport(), inventory.unused_input)
         out = self._folder / name
         with engine.create_report_folder(str(out)) as folder:
-            engine.compare_snapshots(job, inventory, folder)
+            engine.compare(job, inventory, folder)
         return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
     def require_equality(self) -> None:
@@ -156,8 +157,8 @@ def test_all_runners_find_the_same_moves(seed: int) -> None:
 def test_the_schema_is_that_of_snapshots() -> None:
     """The row type has a column of the right type for every field of snapshots; fields of two types are text."""
     definitions = load.load_schema("snapshot")["definitions"]
-    made = columns.snapshot_row_type()
-    assert set(made.names) == {name for kind in columns.ROW_KINDS for name in definitions[kind]["properties"]}
+    made = outputs.snapshot_row_type()
+    assert set(made.names) == {name for kind in outputs.ROW_KINDS for name in definitions[kind]["properties"]}
     assert made["identity"].dataType == types.StringType()
     assert made["replicas"].dataType == types.ArrayType(types.ArrayType(types.IntegerType()))
     assert made["config"].dataType == types.MapType(types.StringType(), types.StringType())

@@ -7,35 +7,162 @@ may be written, and a report shows what differs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from topiarist.adapters.snapshots.codec import format_time
+from topiarist.drift.checks.cross_cluster import Deviation
 from topiarist.drift.checks.in_flight import (
     find_cluster_findings,
     find_moving_findings,
     find_stuck_findings,
     find_throttle_findings,
+    find_usage_findings,
     requested_targets,
 )
 from topiarist.drift.checks.placement import PlacementChecker, find_checker, find_placement_findings
-from topiarist.drift.checks.usage import find_usage_findings
 from topiarist.drift.findings.finding import (
+    NEW,
+    DriftClass,
     DriftFinding,
     FindingRow,
     make_findings,
+    make_row,
+    sort_key,
     undeclared_topic_finding,
-    unknown_finding,
 )
-from topiarist.drift.findings.rows import make_row, sort_key
+from topiarist.drift.history.runs import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
 from topiarist.drift.snapshots import ClusterInput
+from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect, check_state
+from topiarist.kafka.types import KafkaVersion, format_version
 from topiarist.model.plan import Load, TakeOwnership, compute_broker_load
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.planning.builder import PlanContext
 from topiarist.planning.planner import make_plan_context, plan_topic
+
+# Upgrade risks of a fleet: what a newer Kafka version would refuse, drop or change (``drift --upgrade-to``).
+#
+# ``drift.task`` checks each cluster after its comparison, and ``drift.report`` adds the risks up.
+# ``inspection.upgrade_check`` finds the effects; this module only counts them, so that memory does not grow with
+# topics. The result is ``upgrade`` of ``summary.json``: a topic that matches its manifest can still keep a newer broker
+# from starting, so that these risks are not findings of drift.
+
+_MAX_EXAMPLES = 5
+"""Number of topics that a risk names, at most one for each cluster."""
+
+
+class ClusterRisk(NamedTuple):
+    """One effect on one config of a cluster, with the number of affected topics and the first of them."""
+
+    effect: UpgradeEffect
+    key: str
+    message: str
+    hint: str
+    topics: int
+    first: AffectedTopic
+
+
+class ClusterUpgrade(NamedTuple):
+    """The risks of a cluster, and the number of its topics with each effect."""
+
+    risks: Sequence[ClusterRisk]
+    topics: Mapping[str, int]
+
+
+def check_cluster(
+    cluster_input: ClusterInput, cluster: ClusterSpec, specs: Iterable[TopicSpec], target: KafkaVersion
+) -> ClusterUpgrade | None:
+    """Return the risks of an upgrade of a cluster and its manifests; None if the cluster could not be read.
+
+    Topics without a valid row in the snapshot are left out.
+    """
+    state = cluster_input.state
+    if state is None:
+        return None
+    judged = (spec for spec in specs if not cluster_input.may_lack(spec.topic))
+    report = check_state(state, cluster, target, judged, cluster_input.equal_topics.names)
+    risks = [
+        ClusterRisk(each.effect, each.key, each.message, each.hint, len(each.topics), each.topics[0])
+        for each in report.findings
+    ]
+    topics: dict[UpgradeEffect, set[str]] = {}
+    for finding in report.findings:
+        topics.setdefault(finding.effect, set()).update(item.topic for item in finding.topics)
+    numbers = {effect.value: len(topics.get(effect, ())) for effect in UpgradeEffect}
+    return ClusterUpgrade(risks, numbers if topics else {})
+
+
+class _Risk(Struct):
+    """One effect on one config, with the numbers of affected clusters and topics."""
+
+    finding: ClusterRisk
+    clusters: int = 0
+    topics: int = 0
+    examples: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, cluster: str, finding: ClusterRisk) -> None:
+        """Count the topics of a cluster."""
+        self.clusters += 1
+        self.topics += finding.topics
+        if len(self.examples) < _MAX_EXAMPLES:
+            place = finding.first.location
+            self.examples.append(
+                {
+                    "cluster": cluster,
+                    "topic": finding.first.topic,
+                    "value": finding.first.value,
+                    "file": place.file if place else None,
+                    "line": (place.line or None) if place else None,
+                }
+            )
+
+
+class UpgradeRisks:
+    """The risks of an upgrade of all clusters to ``target``."""
+
+    def __init__(self, target: KafkaVersion) -> None:
+        self._target = target
+        self._checked = 0
+        self._risks: dict[tuple[UpgradeEffect, str, str], _Risk] = {}
+        self._clusters: list[dict[str, Any]] = []
+
+    def add_cluster(self, cluster: str, found: ClusterUpgrade) -> None:
+        """Add the risks of a cluster; clusters come in order of name."""
+        self._checked += 1
+        for risk in found.risks:
+            self._risks.setdefault((risk.effect, risk.key, risk.message), _Risk(risk)).add(cluster, risk)
+        if found.topics:
+            self._clusters.append({"cluster": cluster, **found.topics})
+
+    def build(self) -> dict[str, Any]:
+        """Return the ``upgrade`` of ``summary.json``: the risks with the worst effect first."""
+        order = list(UpgradeEffect)
+        risks = sorted(self._risks.items(), key=lambda item: (order.index(item[0][0]), -item[1].topics, item[0][1:]))
+        return {
+            "target": format_version(self._target),
+            "checked": self._checked,
+            "risks": [_risk_document(risk) for _, risk in risks],
+            "byCluster": self._clusters,
+        }
+
+
+def _risk_document(risk: _Risk) -> dict[str, Any]:
+    finding = risk.finding
+    return {
+        "effect": finding.effect.value,
+        "config": finding.key,
+        "message": finding.message,
+        "hint": finding.hint,
+        "clusters": risk.clusters,
+        "topics": risk.topics,
+        "examples": risk.examples,
+    }
 
 
 class TopicCounts(Struct):
@@ -57,13 +184,8 @@ class TopicCounts(Struct):
 
     def add(self, other: TopicCounts) -> None:
         """Add the counts of other topics."""
-        self.declared += other.declared
-        self.compared += other.compared
-        self.present += other.present
-        self.in_sync += other.in_sync
-        self.missing_record += other.missing_record
-        self.ignored += other.ignored
-        self.not_judged += other.not_judged
+        for name, number in asdict(other).items():
+            setattr(self, name, getattr(self, name) + number)
 
 
 class Comparison(Struct):
@@ -87,7 +209,9 @@ def compare_cluster(
     """Return the comparison of one cluster; ``as_of`` is the time of the finding if the cluster was not read."""
     state, equal_topics = cluster_input.state, cluster_input.equal_topics
     if state is None or cluster_input.taken_at is None:
-        rows = [make_row(cluster_input.cluster, "", unknown_finding(cluster_input.problem), as_of)]
+        rows = [
+            make_row(cluster_input.cluster, "", DriftFinding(DriftClass.UNKNOWN, message=cluster_input.problem), as_of)
+        ]
         return Comparison(cluster_input, TopicCounts(declared=len(specs)), rows)
     # Equal topics count as holders of replicas only. Their names need no collision check, because equal topics have
     # specs and ``desired`` rejects specs with colliding names.
@@ -185,3 +309,107 @@ def _check_undeclared(comparison: Comparison, context: PlanContext) -> Iterator[
             findings.extend(find_stuck_findings(topic, state, taken_at))
         comparison.counts.ignored += not findings
         yield from ((name, finding) for finding in findings)
+
+
+# The result of one cluster: plain values that a worker returns to the process that writes the report.
+#
+# ``drift.task`` makes them, the runners pass them on, and ``drift.report`` adds them up. The lines of the report's
+# files are encoded where the cluster was compared.
+
+INVALID_ROWS_FILE = "broken.jsonl"
+
+LINE_FILES = (FINDINGS_FILE, ACCEPTED_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, INVALID_ROWS_FILE)
+"""The files of a report with one line for each row."""
+
+Counts = Counter[str]
+
+_COUNTED_FIELDS = ("class", "planned", "risk", "severity", "status")
+
+_OLDEST_FIELDS = ("firstSeen", "cluster", "topic", "class")
+
+
+class ResponsibleCounts(Struct):
+    """The findings of one team or owner."""
+
+    new: int = 0
+    by_class: Counts = field(default_factory=Counter)
+    by_severity: Counts = field(default_factory=Counter)
+
+
+class FindingCounts(Struct):
+    """The findings of some clusters in numbers; ``oldest`` is the finding that was first seen earliest.
+
+    ``by`` has numbers by value of some fields, and ``matched_exceptions`` the exceptions that match a finding, by their
+    position in the run. ``not_evaluated`` and ``repairs`` are findings of the previous report:
+    those that could not be evaluated again, and those that were resolved.
+    """
+
+    by: dict[str, Counts] = field(default_factory=lambda: {name: Counter() for name in _COUNTED_FIELDS})
+    reasons: Counts = field(default_factory=Counter)
+    owners: defaultdict[str | None, Counts] = field(default_factory=lambda: defaultdict(Counter))
+    responsible: defaultdict[str | None, ResponsibleCounts] = field(
+        default_factory=lambda: defaultdict(ResponsibleCounts)
+    )
+    oldest: dict[str, Any] | None = None
+    accepted: Counts = field(default_factory=Counter)
+    matched_exceptions: frozenset[int] = frozenset()
+    not_evaluated: int = 0
+    repairs: list[Repair] = field(default_factory=list)
+
+    def add_rows(self, rows: Iterable[FindingRow]) -> None:
+        """Count rows that already have a status, in their order."""
+        for row in rows:
+            for name, numbers in self.by.items():
+                if row[name] is not None:
+                    numbers[row[name]] += 1
+            self.reasons.update(row["reasons"])
+            if row["topic"]:
+                self.owners[row["owner"]][row["class"]] += 1
+            counts = self.responsible[row["responsible"]]
+            counts.new += row["status"] == NEW
+            counts.by_class[row["class"]] += 1
+            counts.by_severity[row["severity"]] += 1
+            if self.oldest is None or row["firstSeen"] < self.oldest["firstSeen"]:
+                self.oldest = {name: row[name] for name in _OLDEST_FIELDS}
+
+    def add(self, other: FindingCounts) -> None:
+        """Add the findings of other clusters, which come later in the order of the report."""
+        for name, numbers in other.by.items():
+            self.by[name].update(numbers)
+        self.reasons.update(other.reasons)
+        for owner, by_class in other.owners.items():
+            self.owners[owner].update(by_class)
+        for team, counts in other.responsible.items():
+            total = self.responsible[team]
+            total.new += counts.new
+            total.by_class.update(counts.by_class)
+            total.by_severity.update(counts.by_severity)
+        if other.oldest and (self.oldest is None or other.oldest["firstSeen"] < self.oldest["firstSeen"]):
+            self.oldest = other.oldest
+        self.accepted.update(other.accepted)
+        self.matched_exceptions |= other.matched_exceptions
+        self.not_evaluated += other.not_evaluated
+        self.repairs += other.repairs
+
+
+class ClusterResult(Struct):
+    """The result of one cluster, or of the findings about manifests of a cluster outside the run.
+
+    ``document`` is the cluster's entry in ``summary.json``, None for a cluster outside the run; ``incomplete`` and
+    ``imbalances`` are its other entries. ``lines`` has the lines for each file of the report. ``sizes`` are the
+    deviations of topics that are equal to their spec. ``read_error`` is the message for the user, with addresses, if a
+    live cluster could not be read.
+    """
+
+    cluster: str
+    document: dict[str, Any] | None = None
+    incomplete: dict[str, Any] | None = None
+    imbalances: Sequence[dict[str, Any]] = ()
+    topics: TopicCounts = field(default_factory=TopicCounts)
+    findings: FindingCounts = field(default_factory=FindingCounts)
+    invalid_rows: int = 0
+    lines: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
+    upgrade: ClusterUpgrade | None = None
+    deviations: Sequence[Deviation] = ()
+    sizes: Sequence[Deviation] = ()
+    read_error: str = ""

@@ -9,18 +9,17 @@ from __future__ import annotations
 import importlib.util
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topiarist.adapters.devcluster.zookeeper_server import find_java
-from topiarist.drift.history.previous import PreviousReport, load_previous
+from topiarist.drift.compare import ClusterResult
+from topiarist.drift.history.runs import PreviousReport, load_previous
 from topiarist.drift.outputs.folder import ReportFolder
-from topiarist.drift.pool import run_in_processes
-from topiarist.drift.report import ReportJob, Runner, compare_and_write, run_here, sources_of
-from topiarist.drift.snapshots import SnapshotInventory
-from topiarist.drift.task import LiveCluster, local_snapshot
-from topiarist.drift.uris import REMOTE_REASON, is_remote, spark_required_reason
+from topiarist.drift.report import ReportJob, compare_and_write, run_here, sources_of
+from topiarist.drift.snapshots import REMOTE_REASON, SnapshotInventory, is_remote, spark_required_reason
+from topiarist.drift.task import LiveCluster, Part, Shipped, run_in_processes
 from topiarist.errors import Reason, TopiaristError, missing_packages_error
 from topiarist.model.spec import ClusterSpec
 from topiarist.text import format_count, printable
@@ -28,7 +27,7 @@ from topiarist.text import format_count, printable
 if TYPE_CHECKING:
     from topiarist.drift.history.runs import RunHistory
 
-PYTHON, SPARK, AUTO = "python", "spark", "auto"
+PYTHON, SPARK = "python", "spark"
 
 _HINT_PYTHON_ENGINE = "or compare without Spark: --engine python"
 
@@ -137,12 +136,8 @@ class Engine(ABC):
         return ReportFolder(path)
 
     @abstractmethod
-    def compare_snapshots(self, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
-        """Compare the clusters of an inventory, write the report, and return its summary."""
-
-    @abstractmethod
-    def compare_live(self, job: ReportJob, source: LiveCluster, folder: ReportFolder) -> dict[str, Any]:
-        """Read and compare the clusters of a job, write the report, and return its summary."""
+    def compare(self, job: ReportJob, given: SnapshotInventory | LiveCluster, folder: ReportFolder) -> dict[str, Any]:
+        """Compare the clusters of a job, from snapshots or live, write the report, and return its summary."""
 
 
 class LocalEngine(Engine):
@@ -161,17 +156,12 @@ class LocalEngine(Engine):
         place = "this process" if self.jobs == 1 else f"{self.jobs} processes"
         self.description = f"{place}: {', '.join([str(cost), *reasons])}"
 
-    def compare_snapshots(self, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
-        """Compare the clusters of an inventory, write the report, and return its summary."""
-        sources = {name: local_snapshot(each) for name, each in inventory.files.items()}
-        return compare_and_write(job, sources_of(job, sources), folder, self._runner(folder))
+    def compare(self, job: ReportJob, given: SnapshotInventory | LiveCluster, folder: ReportFolder) -> dict[str, Any]:
+        """Compare the clusters of a job, from snapshots or live, write the report, and return its summary."""
 
-    def compare_live(self, job: ReportJob, source: LiveCluster, folder: ReportFolder) -> dict[str, Any]:
-        """Read and compare the clusters of a job, write the report, and return its summary."""
-        sources = ((name, source) for name in sorted(job.desired.clusters))
-        return compare_and_write(job, sources, folder, self._runner(folder))
+        def run(parts: Iterable[Part], shipped: Shipped) -> Iterator[ClusterResult]:
+            if self.jobs == 1:
+                return run_here(parts, shipped)
+            return run_in_processes([*parts], shipped, self.jobs, folder.make_work_folder())
 
-    def _runner(self, folder: ReportFolder) -> Runner:
-        if self.jobs == 1:
-            return run_here
-        return lambda parts, shipped: run_in_processes([*parts], shipped, self.jobs, folder.make_work_folder())
+        return compare_and_write(job, sources_of(job, given), folder, run)

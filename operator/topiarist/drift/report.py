@@ -11,68 +11,194 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
-from topiarist.desired.resolve import NO_SELECTION, Desired, TopicSelection
 from topiarist.drift.checks.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
-from topiarist.drift.findings.exceptions import DriftException, describe_unmatched, make_expired_rows
-from topiarist.drift.findings.finding import FindingKey, FindingRow
-from topiarist.drift.findings.invalid import find_unjudged_topics, make_invalid_rows
-from topiarist.drift.findings.rows import RowCompleter, RowOptions
-from topiarist.drift.history.previous import EndedFinding, PreviousReport
+from topiarist.drift.compare import INVALID_ROWS_FILE, ClusterResult, FindingCounts, TopicCounts, UpgradeRisks
+from topiarist.drift.findings.exceptions import describe_unmatched, make_expired_rows, make_invalid_rows
+from topiarist.drift.findings.finding import NEW, FindingKey, FindingRow, RowCompleter, Severity
+from topiarist.drift.history.runs import REPAIR_DAYS, EndedFinding, PreviousReport, Repair, extend_trend
 from topiarist.drift.outputs.folder import ReportFolder
-from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
-from topiarist.drift.snapshots import ClusterInput, UnusedInput
-from topiarist.drift.summary import SummaryBuilder
-from topiarist.drift.task import Caches, Part, Shipped, Source, encode_line, work
-from topiarist.drift.upgrade import UpgradeRisks
-from topiarist.kafka.types import KafkaVersion
-from topiarist.model.run_options import RunOptions
+from topiarist.drift.snapshots import ClusterInput, SnapshotInventory, UnusedInput
+from topiarist.drift.task import Caches, LiveCluster, Part, Shipped, Source, encode_line, work
 
 if TYPE_CHECKING:  # the loader needs compiled packages, and executors import this module before they have them
     from topiarist.adapters.manifests.loader import InvalidDocument
 
 
 class ReportJob(Struct, frozen=True):
-    """The inputs of a report that do not depend on the runner: specs, options, previous report.
+    """The inputs of a report that do not depend on the runner: what tasks need, and what only the report needs.
 
-    ``as_of`` is the time of the report. ``on_cluster_done`` is called once for each cluster. ``exceptions`` say which
-    findings are accepted, and ``row_options`` what rows say beyond the comparison. ``invalid_documents`` are manifests
-    that were left out, and ``unassigned_topics`` are topics with an unknown cluster for that reason. With
-    ``upgrade_to`` the summary has the risks of an upgrade to that Kafka version. A ``selection`` limits the report to
-    some topics.
+    ``invalid_documents`` are manifests that were left out. ``on_cluster_done`` is called once for each cluster.
     """
 
-    desired: Desired
-    options: RunOptions
-    as_of: str
+    shipped: Shipped
     previous: PreviousReport
     unused_input: UnusedInput
+    invalid_documents: Sequence[InvalidDocument] = ()
     on_cluster_done: Callable[[], None] = field(default=lambda: None)
     on_read_error: Callable[[str, str], None] = field(default=lambda cluster, message: None)
-    exceptions: Sequence[DriftException] = ()
-    row_options: RowOptions = field(default_factory=RowOptions)
-    invalid_documents: Sequence[InvalidDocument] = ()
-    unassigned_topics: frozenset[str] = frozenset()
-    upgrade_to: KafkaVersion | None = None
-    selection: TopicSelection = NO_SELECTION
+
+
+# The summary of a drift report: ``summary.json`` as a document of plain values.
+#
+# ``write_report`` adds one result after the other, so that only counts stay in memory, and then builds the document.
+# All formats in ``drift.outputs`` are rendered from it.
+
+FORMAT_VERSION = 1
+
+
+class SummaryBuilder:
+    """A builder that counts the results of a job; ``build`` returns the document once all are added."""
+
+    def __init__(self, job: ReportJob) -> None:
+        self._job = job
+        self._upgrade_risks = UpgradeRisks(job.shipped.upgrade_to) if job.shipped.upgrade_to else None
+        self._clusters: list[dict[str, Any]] = []
+        self._incomplete: list[dict[str, Any]] = []
+        self._imbalances: list[dict[str, Any]] = []
+        self._topics = TopicCounts()
+        self._invalid_rows = 0
+        self.findings = FindingCounts()
+
+    def add(self, result: ClusterResult) -> None:
+        """Count one result, and report its progress to the caller; results come in order of cluster name."""
+        self.findings.add(result.findings)
+        self._topics.add(result.topics)
+        self._invalid_rows += result.invalid_rows
+        self._imbalances.extend(result.imbalances)
+        if self._upgrade_risks and result.upgrade is not None:
+            self._upgrade_risks.add_cluster(result.cluster, result.upgrade)
+        if result.incomplete:
+            self._incomplete.append(result.incomplete)
+        if result.read_error:
+            self._job.on_read_error(result.cluster, result.read_error)
+        if result.document:
+            self._clusters.append(result.document)
+            self._job.on_cluster_done()
 
     @property
-    def shipped(self) -> Shipped:
-        """Return what tasks need of this job."""
-        unjudged = find_unjudged_topics(self.invalid_documents) | self.unassigned_topics
-        return Shipped(
-            self.desired,
-            self.options,
-            self.as_of,
-            self.exceptions,
-            self.row_options,
-            unjudged,
-            self.upgrade_to,
-            self.selection,
-        )
+    def compared(self) -> frozenset[str]:
+        """Return the names of the clusters that were compared."""
+        return frozenset(each["cluster"] for each in self._clusters if each["problem"] is None)
+
+    def build(self, difference_count: int, differences: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the document; ``differences`` are the first of the cross-cluster differences.
+
+        ``previous`` of the job lacks the findings of all clusters that were added.
+        """
+        shipped, previous, inputs = self._job.shipped, self._job.previous, self._job.unused_input
+        selection = shipped.selection.text
+        compared = [cluster["takenAt"] for cluster in self._clusters if cluster["problem"] is None]
+        total, counts = len(self._clusters), self.findings
+        findings = self._findings_document(previous)
+        current = {"asOf": shipped.as_of, "findings": findings["total"]}
+        current |= {name: findings[name] for name in ("new", "resolved", "byClass")}
+        # A limited report cannot tell which exceptions match no finding, and is no point of a trend.
+        exceptions = () if selection else shipped.exceptions
+        return {
+            "formatVersion": FORMAT_VERSION,
+            "asOf": shipped.as_of,
+            "oldest": min(compared, default=None),
+            "previous": previous.as_of,
+            "owner": shipped.options.owner,
+            "clusters": {"declared": total, "compared": len(compared), "unknown": total - len(compared)},
+            "topics": {_to_camel_case(name): number for name, number in asdict(self._topics).items()},
+            "findings": findings,
+            "byCluster": self._clusters,
+            "incomplete": self._incomplete,
+            "byOwner": [
+                {"owner": owner, "findings": numbers.total(), "byClass": _sort_nonzero(numbers)}
+                for owner, numbers in sorted(counts.owners.items(), key=lambda item: (-item[1].total(), item[0] or ""))
+            ],
+            "bySeverity": _sort_severities(counts.by["severity"]),
+            "byResponsible": self._responsible_documents(),
+            "accepted": {"total": counts.accepted.total(), "byClass": _sort_nonzero(counts.accepted)},
+            "exceptions": {"unmatched": describe_unmatched(exceptions, counts.matched_exceptions)},
+            "oldestFinding": counts.oldest,
+            "timeToRepair": None if previous.repairs is None else self._repairs_document(previous.repairs),
+            "crossClusterDifferences": {"total": difference_count, "topics": differences},
+            "unbalanced": self._imbalances,
+            "upgrade": self._upgrade_risks and self._upgrade_risks.build(),
+            "inputs": {
+                "broken": len(inputs.invalid_rows) + self._invalid_rows,
+                "superseded": inputs.superseded,
+                "unknownClusters": inputs.unknown_clusters,
+            },
+            "trend": previous.trend if selection else extend_trend(previous.trend, current),
+            **({"selection": selection} if selection else {}),
+        }
+
+    def _responsible_documents(self) -> list[dict[str, Any]]:
+        ordered = sorted(self.findings.responsible.items(), key=lambda item: (-item[1].by_class.total(), item[0] or ""))
+        return [
+            {
+                "responsible": name,
+                "findings": counts.by_class.total(),
+                "new": counts.new,
+                "byClass": _sort_nonzero(counts.by_class),
+                "bySeverity": _sort_severities(counts.by_severity),
+            }
+            for name, counts in ordered
+        ]
+
+    def _repairs_document(self, earlier: Sequence[Repair]) -> dict[str, Any]:
+        repairs = [*earlier, *self.findings.repairs]
+        by_class, by_responsible = defaultdict[str, list[int]](list), defaultdict[str | None, list[int]](list)
+        for repair in repairs:
+            by_class[repair.drift_class].append(repair.seconds)
+            by_responsible[repair.responsible].append(repair.seconds)
+        teams = sorted(by_responsible.items(), key=lambda item: (-len(item[1]), item[0] or ""))
+        return {
+            "days": REPAIR_DAYS,
+            "resolved": len(repairs),
+            "medianSeconds": _median([repair.seconds for repair in repairs]),
+            "byClass": {
+                name: {"resolved": len(seconds), "medianSeconds": _median(seconds)}
+                for name, seconds in sorted(by_class.items())
+            },
+            "byResponsible": [
+                {"responsible": name, "resolved": len(seconds), "medianSeconds": _median(seconds)}
+                for name, seconds in teams
+            ],
+        }
+
+    def _findings_document(self, previous: PreviousReport) -> dict[str, Any]:
+        counts, status = self.findings, self.findings.by["status"]
+        return {
+            "total": status.total(),
+            "new": status[NEW],
+            "unchanged": status.total() - status[NEW],
+            "resolved": len(counts.repairs),
+            "notEvaluated": counts.not_evaluated,
+            "dropped": previous.dropped,
+            "byClass": _sort_nonzero(counts.by["class"]),
+            "byPlanned": _sort_nonzero(counts.by["planned"]),
+            "byRisk": _sort_nonzero(counts.by["risk"]),
+            "byReason": _sort_nonzero(counts.reasons),
+        }
+
+
+def _median(seconds: Sequence[int]) -> int | None:
+    return int(median(seconds)) if seconds else None
+
+
+def _to_camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _sort_nonzero(numbers: Mapping[str, int]) -> dict[str, int]:
+    return {name: number for name, number in sorted(numbers.items()) if number}
+
+
+def _sort_severities(numbers: Mapping[str, int]) -> dict[str, int]:
+    """Return the numbers of findings by severity, the most severe first, without zeros."""
+    return {each.value: numbers[each.value] for each in Severity if numbers.get(each.value)}
 
 
 def make_parts(job: ReportJob, sources: Iterable[tuple[str, Source]]) -> Iterator[Part]:
@@ -81,12 +207,13 @@ def make_parts(job: ReportJob, sources: Iterable[tuple[str, Source]]) -> Iterato
     ``sources`` has each cluster of the run once, in order of name. The findings of a cluster leave ``job.previous``,
     so that only those of clusters outside the run remain in it.
     """
-    completer = RowCompleter(job.desired, job.row_options)
+    shipped = job.shipped
+    completer = RowCompleter(shipped.desired, shipped.row_options)
     # The previous report may have rows of manifests that are valid now: these rows have no cluster.
     manifest_rows: dict[str, list[FindingRow]] = {"": []}
     for row in (
-        *make_invalid_rows(job.invalid_documents, job.as_of, completer),
-        *make_expired_rows(job.exceptions, job.as_of, completer),
+        *make_invalid_rows(job.invalid_documents, shipped.as_of, completer),
+        *make_expired_rows(shipped.exceptions, shipped.as_of, completer),
     ):
         manifest_rows.setdefault(row["cluster"], []).append(row)
     ended: defaultdict[str, dict[FindingKey, EndedFinding]] = defaultdict(dict)
@@ -170,25 +297,20 @@ def compare_and_write(
 
 def write_report(job: ReportJob, results: Iterable[ClusterResult], folder: ReportFolder) -> dict[str, Any]:
     """Write the report of all results, which come in order of cluster name, and return its summary."""
-    builder = make_builder(job)
+    builder = SummaryBuilder(job)
     write_unused_rows(job, folder)
-    with closing(DeviationIndex(SpecGroups(job.desired.specs), folder.local_path)) as index:
+    with closing(DeviationIndex(SpecGroups(job.shipped.desired.specs), folder.local_path)) as index:
         for result in results:
-            add_result(job, builder, result)
+            builder.add(result)
             folder.add_lines(result.lines)
             with folder.translate_errors():
                 index.add(result.cluster, result.deviations, result.sizes)
         with folder.translate_errors():
             differences = index.differences(builder.compared)
             shown = [*islice(differences, MAX_SHOWN_DIFFERENCES)]
-            summary = build_summary(job, builder, len(shown) + sum(1 for _ in differences), shown)
+            summary = builder.build(len(shown) + sum(1 for _ in differences), shown)
     folder.commit(summary)
     return summary
-
-
-def make_builder(job: ReportJob) -> SummaryBuilder:
-    """Return a builder without results."""
-    return SummaryBuilder(job.as_of, job.options.owner, UpgradeRisks(job.upgrade_to) if job.upgrade_to else None)
 
 
 def write_unused_rows(job: ReportJob, folder: ReportFolder) -> None:
@@ -196,29 +318,10 @@ def write_unused_rows(job: ReportJob, folder: ReportFolder) -> None:
     folder.add_lines({INVALID_ROWS_FILE: [encode_line(row._asdict()) for row in job.unused_input.invalid_rows]})
 
 
-def add_result(job: ReportJob, builder: SummaryBuilder, result: ClusterResult) -> None:
-    """Count a result, and report the progress and the error of a live cluster to the caller."""
-    builder.add(result)
-    if result.read_error:
-        job.on_read_error(result.cluster, result.read_error)
-    if result.document:
-        job.on_cluster_done()
-
-
-def build_summary(
-    job: ReportJob, builder: SummaryBuilder, difference_count: int, differences: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """Return the summary of a job after all results were added, with the first of the cross-cluster differences."""
-    matched = builder.findings.matched_exceptions
-    # A limited report cannot tell which exceptions match no finding, and is no point of a trend.
-    unmatched = [] if job.selection.text else describe_unmatched(job.exceptions, matched)
-    summary = builder.build(job.previous, job.unused_input, difference_count, differences, unmatched)
-    if job.selection.text:
-        summary |= {"selection": job.selection.text, "trend": job.previous.trend}
-    return summary
-
-
-def sources_of(job: ReportJob, given: Mapping[str, Source]) -> Iterator[tuple[str, Source]]:
-    """Yield the source of each cluster of the run in order of name; a cluster without one has no snapshot."""
-    for name in sorted(job.desired.clusters):
-        yield name, given.get(name) or ClusterInput(name, problem="it has no snapshot")
+def sources_of(job: ReportJob, given: SnapshotInventory | LiveCluster) -> Iterator[tuple[str, Source]]:
+    """Yield the source of each cluster of the run in order of name."""
+    for name in sorted(job.shipped.desired.clusters):
+        if isinstance(given, LiveCluster):
+            yield name, given
+        else:
+            yield name, given.find_lines(name) or ClusterInput(name, problem="it has no snapshot")

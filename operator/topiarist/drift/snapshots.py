@@ -7,16 +7,18 @@ topic that is missing because its row is unusable is never reported as missing o
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from msgspec import Struct, field
 
 from topiarist.adapters.snapshots.codec import Row, format_time
-from topiarist.adapters.snapshots.files import SUFFIX, printable_path, require_chroot
+from topiarist.adapters.snapshots.files import SUFFIX, printable_path, read_lines, require_chroot
 from topiarist.adapters.snapshots.lenient_reader import (
     CachingReader,
     InvalidRow,
@@ -26,12 +28,54 @@ from topiarist.adapters.snapshots.lenient_reader import (
 )
 from topiarist.drift.checks.equality import EqualTopics
 from topiarist.drift.checks.placement import find_row_checker
-from topiarist.drift.uris import PARQUET_SUFFIX
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.reconcile import require_cluster_id
 from topiarist.text import printable
+
+# Paths and URIs of snapshots and reports: local paths, or URIs such as ``s3a://bucket/folder`` for Spark only.
+#
+# Engines and inventories use them to decide who can read a path, and to pass paths to Spark unchanged.
+
+PARQUET_SUFFIX = ".parquet"
+
+REMOTE_REASON = "is not a local path"
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_FILE_URI = re.compile(r"file:/+")
+
+
+def to_local_path(path: str) -> str:
+    """Return a ``file:`` URI as a plain path; return any other text unchanged."""
+    return "/" + unquote(_FILE_URI.sub("", path)) if _FILE_URI.match(path) else path
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a text is a URI of another scheme than ``file:``."""
+    return bool(_URI.match(path)) and not _FILE_URI.match(path)
+
+
+def to_uri(path: str) -> str:
+    """Return the URI of a path, because Spark resolves a plain path in the default store of the cluster."""
+    return path if is_remote(path) else f"file://{Path(path).absolute()}"
+
+
+def to_literal_uri(path: str) -> str:
+    """Return the URI of a path for reading, with glob characters escaped."""
+    return "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in to_uri(path))
+
+
+def spark_required_reason(path: str) -> str:
+    """Return the reason why only Spark can read a path; empty if Spark is not needed."""
+    if is_remote(path):
+        return REMOTE_REASON
+    where = Path(path)
+    files: Iterable[Path] = [where]
+    if where.is_dir():
+        files = (file for file in where.rglob(f"*{PARQUET_SUFFIX}") if not file.name.startswith("."))
+    # Spark writes a Parquet table as a folder with the suffix of its files.
+    return "is Parquet" if any(file.suffix == PARQUET_SUFFIX and file.is_file() for file in files) else ""
 
 
 class ClusterInput(Struct, frozen=True):
@@ -83,11 +127,28 @@ class SnapshotFile(NamedTuple):
     row_count: int
 
 
+class LocalLines(Struct, frozen=True):
+    """The lines of a file, read where they are used; ``path`` is absolute, because processes have other folders."""
+
+    path: str
+
+    def __iter__(self) -> Iterator[bytes]:
+        return read_lines(Path(self.path))
+
+
+class SnapshotLines(NamedTuple):
+    """A snapshot, and its lines, which are used once."""
+
+    snapshot: SnapshotFile
+    lines: Iterable[bytes]
+
+
 class SnapshotInventory:
     """The snapshots at some paths (files or folders) for the clusters of a run.
 
     ``files`` has the snapshot in use for each cluster that has one. Subclasses for other storage override
-    ``list_snapshots``. Raises ``SnapshotUnusable`` for a path that does not exist, or a folder without snapshots.
+    ``list_snapshots`` and ``open_lines``. Raises ``SnapshotUnusable`` for a path that does not exist, or a folder
+    without snapshots.
     """
 
     def __init__(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
@@ -116,6 +177,15 @@ class SnapshotInventory:
         """Yield each file with its snapshot header, or with the error of an unusable file."""
         for file in sorted({file for path in paths for file in list_files(path, SUFFIX)}):
             yield file, read_header(Path(file))
+
+    def open_lines(self, file: str) -> Iterable[bytes]:
+        """Return the lines of a file in use; empty if they are added to the part of the cluster later."""
+        return LocalLines(str(Path(file).absolute()))
+
+    def find_lines(self, cluster: str) -> SnapshotLines | None:
+        """Return the snapshot in use of a cluster; None if it has none."""
+        snapshot = self.files.get(cluster)
+        return SnapshotLines(snapshot, self.open_lines(snapshot.file)) if snapshot else None
 
     @property
     def newest_taken_at(self) -> datetime | None:

@@ -1,7 +1,7 @@
 """The comparison as a task: the one function that every runner calls, in this process, in others, or in Spark.
 
 ``work`` reads, validates and compares one cluster after the other, completes the rows with what the manifests say of
-them, matches them with the previous report, and accepts what exceptions allow. ``drift.pool`` calls it in forked
+them, matches them with the previous report, and accepts what exceptions allow. ``run_in_processes`` calls it in forked
 processes and ``drift.spark.job`` on executors; ``drift.report`` writes what it returns. All that a task needs is in
 ``Shipped``, which can be pickled: manifests with the text of their own documents, references to secrets but no secret
 values, no connections and no files. A task writes nothing, so that it can be repeated.
@@ -9,28 +9,35 @@ values, no connections and no files. A task writes nothing, so that it can be re
 
 from __future__ import annotations
 
+import gc
 import json
+import pickle
+import signal
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from datetime import datetime
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from topiarist.adapters.open_cluster import open_cluster
 from topiarist.adapters.snapshots.codec import format_time, parse_time
-from topiarist.adapters.snapshots.files import read_lines
 from topiarist.adapters.snapshots.lenient_reader import CachingReader
 from topiarist.desired.resolve import NO_SELECTION, Desired, TopicSelection
 from topiarist.drift.checks.cross_cluster import SpecGroups, find_imbalances, make_deviation
 from topiarist.drift.checks.equality import EqualityIndex
-from topiarist.drift.compare import Comparison, compare_cluster
-from topiarist.drift.findings.exceptions import AcceptedDrift, DriftException
-from topiarist.drift.findings.finding import FindingKey, FindingRow
-from topiarist.drift.findings.invalid import drop_unjudged
-from topiarist.drift.findings.rows import RowCompleter, RowOptions, sort_key
-from topiarist.drift.history.previous import (
+from topiarist.drift.compare import INVALID_ROWS_FILE, ClusterResult, Comparison, check_cluster, compare_cluster
+from topiarist.drift.findings.exceptions import AcceptedDrift, DriftException, drop_unjudged
+from topiarist.drift.findings.finding import FindingKey, FindingRow, RowCompleter, RowOptions, sort_key
+from topiarist.drift.history.runs import (
     ACCEPTED_FILE,
     FINDINGS_FILE,
     NOT_EVALUATED_FILE,
@@ -41,35 +48,52 @@ from topiarist.drift.history.previous import (
     count_findings,
     seconds_between,
 )
-from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, ConnectOptions, read_live_cluster
-from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
-from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
-from topiarist.drift.upgrade import check_cluster
+from topiarist.drift.snapshots import ClusterInput, SnapshotLines, read_snapshot
+from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import KafkaVersion, matches_any
 from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec
+from topiarist.reconcile import read_cluster
+from topiarist.text import printable
+
+# Live clusters as inputs of a comparison: reads several clusters at the same time.
+#
+# ``work`` calls it in pool processes and on the executors of Spark. In the process of the command line,
+# ``cli.commands.drift`` reads the clusters itself, to log slow connections.
+
+MAX_PARALLEL_CLUSTERS = 16
+"""Number of clusters that a machine reads at the same time; most of the time is spent waiting for answers."""
+
+
+class ConnectOptions(NamedTuple):
+    """The options of a connection: the owner, and the timeout for an answer in seconds."""
+
+    owner: str
+    connect_timeout: float
+
+
+def describe_read_failure(error: TopiaristError) -> str:
+    """Return the reason why a cluster could not be read, for a report.
+
+    The error message is left out, because it names addresses and a report has many readers.
+    """
+    return f"could not be read ({error.reason})"
+
+
+def read_live_cluster(
+    spec: ClusterSpec, connect_options: ConnectOptions, taken_at: datetime
+) -> tuple[ClusterInput, str]:
+    """Return the state of a cluster and an empty text, or its problem and the error message."""
+    try:
+        with open_cluster(
+            spec, owner=connect_options.owner, connect_timeout=connect_options.connect_timeout
+        ) as cluster:
+            return ClusterInput(spec.name, taken_at, read_cluster(cluster, spec.cluster_id)), ""
+    except TopiaristError as error:
+        return ClusterInput(spec.name, problem=describe_read_failure(error)), str(error)
+
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
-
-
-class LocalLines(Struct, frozen=True):
-    """The lines of a file, read where they are used; ``path`` is absolute, because processes have other folders."""
-
-    path: str
-
-    def __iter__(self) -> Iterator[bytes]:
-        return read_lines(Path(self.path))
-
-
-class SnapshotLines(NamedTuple):
-    """A snapshot, and its lines, which are used once."""
-
-    snapshot: SnapshotFile
-    lines: Iterable[bytes]
-
-
-def local_snapshot(snapshot: SnapshotFile) -> SnapshotLines:
-    """Return a snapshot with the lines of a local file."""
-    return SnapshotLines(snapshot, LocalLines(str(Path(snapshot.file).absolute())))
 
 
 class LiveCluster(NamedTuple):
@@ -95,6 +119,16 @@ class Part(NamedTuple):
     previous: Mapping[FindingKey, FindingRow] = {}
     accepted: Mapping[FindingKey, FindingRow] = {}
     ended: Mapping[FindingKey, EndedFinding] = {}
+
+    @property
+    def row_count(self) -> int:
+        """Return the number of rows that the snapshot announces, 0 without a snapshot: how much work the part is."""
+        return self.source.snapshot.row_count if isinstance(self.source, SnapshotLines) else 0
+
+    @property
+    def is_live(self) -> bool:
+        """Return whether the task reads the cluster, and mostly waits."""
+        return isinstance(self.source, LiveCluster)
 
 
 class Shipped(Struct, frozen=True):
@@ -298,3 +332,174 @@ def _incomplete_document(comparison: Comparison) -> dict[str, Any]:
         "notJudged": comparison.counts.not_judged,
         "message": f"line {first.line}: {first.message}" if first.line else first.message,
     }
+
+
+# A runner in forked processes: uses the cores of one machine, without Java and without sending the job.
+#
+# ``drift.engine`` calls it for large fleets. Forked processes share the memory of the manifests. A process gets the
+# next part when it has finished one, the largest snapshot first, so that none ends long after the others. Of many parts
+# it has one more waiting, so that it never waits for the parent. Results come in the order of the parts: each process
+# writes its results to a file of its own, and sends only their places. A process that dies ends the run with an error
+# that names its clusters.
+
+
+class _Failure(NamedTuple):
+    """The error of a process: the fields of a ``TopiaristError``, or the traceback of an unexpected exception."""
+
+    reason: Reason | None
+    message: str
+    hint: str = ""
+
+    def raise_again(self) -> NoReturn:
+        """Raise the error in this process."""
+        if self.reason is None:
+            raise RuntimeError(self.message)
+        raise TopiaristError(self.reason, self.message, self.hint)
+
+
+_MANY_PARTS = 32
+"""The number of parts for each process from which on one waits in its pipe: each is a small share of the whole then."""
+
+_Server = Callable[[Connection, Sequence[Connection], Path], None]
+
+
+class _Process:
+    """A forked process with its pipe, its file of results, and the numbers of its parts that are not finished.
+
+    It works on the first ``parallel`` of them.
+    """
+
+    def __init__(self, serve: _Server, file: Path, pipes: list[Connection], parallel: int) -> None:
+        context = get_context("fork")
+        self.connection, child_end = context.Pipe()
+        pipes.append(self.connection)
+        self._process = context.Process(target=serve, args=(child_end, pipes, file), daemon=True)
+        self._process.start()
+        child_end.close()
+        self._results = file.open("rb")
+        self._parallel = parallel
+        self.numbers: list[int] = []
+
+    def send(self, number: int | None) -> None:
+        """Send the number of a part, or None after the last; a process that has ended is noticed by ``receive``."""
+        if number is not None:
+            self.numbers.append(number)
+        with suppress(OSError):
+            self.connection.send(number)
+
+    def receive(self, parts: Sequence[Part]) -> tuple[int, int]:
+        """Return the number of a finished part and the place of its result. Raises the error of the process."""
+        try:
+            found = self.connection.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            names = [parts[number].cluster for number in self.numbers[: self._parallel]]
+            raise _dead_process_error(names, self._process.exitcode) from None
+        if isinstance(found, _Failure):
+            found.raise_again()
+        number, place = found
+        self.numbers.remove(number)
+        return number, place
+
+    def read_result(self, place: int) -> ClusterResult:
+        """Return the result at a place of the file."""
+        self._results.seek(place)
+        result: ClusterResult = pickle.load(self._results)  # written by a process of this run
+        return result
+
+    def close(self) -> None:
+        """End the process, and wait for its end."""
+        self._process.terminate()
+        self._process.join()
+        self._process.close()
+        self.connection.close()
+        self._results.close()
+
+
+def _dead_process_error(clusters: Sequence[str], exit_code: int | None) -> TopiaristError:
+    names = ", ".join(map(printable, clusters)) or "no cluster"
+    ending = f"was ended by {signal.Signals(-exit_code).name}" if exit_code and exit_code < 0 else "has ended"
+    return TopiaristError(
+        Reason.INCOMPLETE,
+        f"the process that compared {names} {ending}",
+        "if the machine has too little memory, use fewer processes: --jobs 1",
+    )
+
+
+def _serve(
+    parts: Sequence[Part],
+    shipped: Shipped,
+    parallel: int,
+    connection: Connection,
+    pipes: Sequence[Connection],
+    file: Path,
+) -> None:
+    """Compare the parts with the received numbers, until None is received or the parent has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for pipe in pipes:  # otherwise the pipes of other processes would stay open after the parent has ended
+        pipe.close()
+    numbers: list[int] = []
+
+    def received() -> Iterator[Part]:
+        while (number := connection.recv()) is not None:
+            numbers.append(number)
+            yield parts[number]
+
+    try:
+        with file.open("ab") as output:
+            for result in work(received(), shipped, Caches(shipped), parallel):
+                place = output.tell()
+                pickle.dump(result, output, pickle.HIGHEST_PROTOCOL)
+                output.flush()
+                connection.send((numbers.pop(0), place))
+    except TopiaristError as error:
+        connection.send(_Failure(error.reason, str(error.args[0]), error.hint))
+    except (EOFError, ConnectionError):  # the parent has ended
+        pass
+    except OSError as error:
+        connection.send(_Failure(Reason.UNWRITABLE, f"{printable(str(file), 4096)}: {error.strerror or error}"))
+    except Exception:
+        names = ", ".join(parts[number].cluster for number in numbers)
+        connection.send(_Failure(None, f"{names}: {traceback.format_exc()}"))
+
+
+def run_in_processes(parts: Sequence[Part], shipped: Shipped, jobs: int, folder: Path) -> Iterator[ClusterResult]:
+    """Yield the result of each part, in order; ``folder`` is an existing folder for the results.
+
+    Raises ``TopiaristError`` (Incomplete) if a process dies, and the errors of ``work``.
+    """
+    waiting = sorted(range(len(parts)), key=lambda number: (parts[number].row_count, -number))
+    is_live = any(part.is_live for part in parts)
+    parallel = max(MAX_PARALLEL_CLUSTERS // jobs, 1) if is_live else 1
+    found: dict[int, tuple[_Process, int]] = {}
+    with ExitStack() as stack:
+        processes: list[_Process] = []
+        pipes: list[Connection] = []
+        gc.freeze()  # a collection in a forked process would copy the memory that it shares
+        stack.callback(gc.unfreeze)
+        for number in range(jobs):
+            file = folder / f"results-{number}"
+            file.touch()
+            processes.append(_Process(partial(_serve, parts, shipped, parallel), file, pipes, parallel))
+            stack.callback(processes[-1].close)
+        is_many = len(parts) >= _MANY_PARTS * jobs and not is_live
+        for process in processes * (parallel + 1 if is_many else parallel):
+            process.send(waiting.pop() if waiting else None)
+        next_number = 0
+        while next_number < len(parts):
+            if next_number in found:
+                process, place = found.pop(next_number)
+                next_number += 1
+                yield process.read_result(place)
+                continue
+            for process in _wait_ready(processes):
+                number, place = process.receive(parts)
+                found[number] = process, place
+                process.send(waiting.pop() if waiting else None)
+
+
+def _wait_ready(processes: Sequence[_Process]) -> list[_Process]:
+    """Wait until processes that work on parts have sent something, or have died; return them."""
+    ready = wait([each.connection for each in processes if each.numbers])
+    return [each for each in processes if each.connection in ready]

@@ -417,7 +417,7 @@ def record_after(
     record, if there is one. The record lists the spec's keys that hold the spec's value. It also keeps each key of
     ``before`` that is still set or that the spec still asks for. Returns ``before`` itself if nothing changes.
     """
-    if before and _is_current(before, owner, spec, config, partitions):
+    if before and before.applied and is_recorded(before, owner, spec, config, partitions):
         return before
     met = {
         key for key, text in spec.config.items() if config.get(key) == text or has_equivalent_value(config, key, text)
@@ -431,23 +431,40 @@ def record_after(
     return before if before == after else after
 
 
-def _is_current(
-    record: OwnershipRecord, owner: str, spec: TopicSpec, config: Mapping[str, str], partitions: int
-) -> bool:
-    """Return whether nothing changes because everything is as recorded: the usual case, and cheap to find.
+def record_without_changes(
+    owner: str, spec: TopicSpec, config: Mapping[str, str], partitions: int, before: OwnershipRecord | None
+) -> OwnershipRecord:
+    """Return the record of a topic if its plan changes nothing else, as ``record_after`` does.
 
-    Returns False if only a closer look can tell.
+    A record that lacks only the applied values stays as it is: it gets them with the next write.
+    """
+    if before and is_recorded(before, owner, spec, config, partitions):
+        return before
+    after = record_after(owner, spec, config, partitions, before)
+    return before if before and before == replace(after, applied=None) else after
+
+
+def is_recorded(
+    record: OwnershipRecord, owner: str, spec: TopicSpec, config: Mapping[str, str], partitions: int | None
+) -> bool:
+    """Return whether a topic without changes keeps its record, because everything is as recorded.
+
+    This is the usual case, and cheap to find; returns False if only a closer look can tell.
     """
     applied = record.applied
     return (
-        applied is not None
-        and record.owner == owner
+        record.owner == owner
         and not record.deleted
-        and spec.config == config == dict(applied.config)
-        and record.config_keys == tuple(key for key, _ in applied.config)
-        and applied.partitions == partitions == spec.partitions
-        and applied.remove_unmanaged == spec.remove_unmanaged
         and not spec.ignored_fields
+        and spec.config == config
+        and (
+            record.config_keys == tuple(sorted(config))
+            if applied is None
+            else config == dict(applied.config)
+            and record.config_keys == tuple(key for key, _ in applied.config)
+            and (spec.partitions is None or applied.partitions == partitions == spec.partitions)
+            and applied.remove_unmanaged == spec.remove_unmanaged
+        )
     )
 
 

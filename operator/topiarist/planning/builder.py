@@ -20,7 +20,7 @@ from topiarist.kafka.config_rules import (
     is_min_isr_above,
     small_segment_message,
 )
-from topiarist.kafka.types import KafkaVersion, count_replicas, format_version
+from topiarist.kafka.types import MIN_KAFKA_VERSION, KafkaVersion, count_replicas, format_version
 from topiarist.model.plan import Change, Issue, MoveReplicas, UpdateConfig, config_after
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
@@ -226,6 +226,12 @@ NAMED_BY_REQUEST = "a reassignment request names it"
 
 def find_problems(builder: TopicPlanBuilder, topic: TopicState) -> None:
     """Add a notice for each existing problem that no change fixes."""
+    if (
+        topic.config == builder.spec.config
+        and topic.has_contiguous_partitions
+        and not may_have_problems(topic.config, {*map(count_replicas, topic.replicas)}, builder.context.oldest_version)
+    ):
+        return  # the usual case
     is_validated = builder.has_refusal(Reason.CONFIG_INVALID) or any(
         isinstance(change, UpdateConfig) for change in builder.changes
     )
@@ -253,6 +259,22 @@ def find_problems(builder: TopicPlanBuilder, topic: TopicState) -> None:
         min_isr, replicas = config["min.insync.replicas"], format_count(fewest, "replica")
         message = f"min.insync.replicas {min_isr}: a partition has only {replicas}: writes with acks=all fail"
         builder.add_notice(Reason.EXISTING_PROBLEM, message, ("config", "min.insync.replicas"))
+
+
+def may_have_problems(
+    config: Mapping[str, str], replica_counts: Collection[int], oldest: KafkaVersion = MIN_KAFKA_VERSION
+) -> bool:
+    """Return whether ``find_problems`` may find one: its cheap half, which drift reports share.
+
+    It is for topics with the config of their manifest and without holes in their partition ids. ``replica_counts`` are
+    those of all partitions, and ``oldest`` is the oldest version that the brokers may have.
+    """
+    return (
+        len(replica_counts) != 1
+        or 0 in replica_counts
+        or is_min_isr_above(config, min(replica_counts), oldest)
+        or bool(small_segment_message(config))
+    )
 
 
 class StaleEntry(NamedTuple):

@@ -44,6 +44,7 @@ from topiarist.model.plan import (
     describe_external_changes,
     partitions_after,
     record_after,
+    record_without_changes,
     withhold,
 )
 from topiarist.model.run_options import RunOptions
@@ -280,10 +281,8 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
     ):
         config = config_after(topic.config, builder.changes) if builder.changes else topic.config
         partitions = partitions_after(len(topic.replicas), builder.changes)
-        after = record_after(owner, spec, config, partitions, topic.valid_record)
-        recorded = topic.valid_record
-        if not builder.changes and recorded is not after and recorded == replace(after, applied=None):
-            after = recorded  # a record without applied values gets them with the next write
+        find_record = record_after if builder.changes else record_without_changes
+        after = find_record(owner, spec, config, partitions, topic.valid_record)
         if not builder.changes and after != topic.valid_record:
             builder.changes.append(TakeOwnership())
     if topic is not None:

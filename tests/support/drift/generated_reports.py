@@ -20,13 +20,21 @@ from topiarist.adapters.snapshots.lenient_reader import InvalidRow
 from topiarist.desired.resolve import Desired
 from topiarist.drift import report
 from topiarist.drift.compare import Comparison, TopicCounts
-from topiarist.drift.findings.exceptions import DriftException
-from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow, PlannedAction, unknown_finding
-from topiarist.drift.findings.rows import UNCHANGED, RowOptions, make_row, sort_key
-from topiarist.drift.history.previous import PreviousReport
+from topiarist.drift.findings.exceptions import DriftException, find_unjudged_topics
+from topiarist.drift.findings.finding import (
+    UNCHANGED,
+    DriftClass,
+    DriftFinding,
+    FindingRow,
+    PlannedAction,
+    RowOptions,
+    make_row,
+    sort_key,
+)
+from topiarist.drift.history.runs import PreviousReport
 from topiarist.drift.outputs.folder import HTML_FILE, ReportFolder
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
-from topiarist.drift.task import Caches, complete
+from topiarist.drift.task import Caches, Shipped, complete
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
@@ -166,21 +174,21 @@ def write_report(
     exceptions that match nothing or have expired, incomplete clusters and invalid manifests.
     """
     trend = [_earlier_summary(findings, day) for day in range(days, 0, -1)]
-    job = report.ReportJob(
+    shipped = Shipped(
         Desired(dict.fromkeys(findings, ()), {name: ClusterSpec(name) for name in findings}),
         RunOptions(),
         format_time(REPORT_TIME),
-        PreviousReport(trend[-1]["asOf"] if trend else None, trend),
-        UnusedInput(),
-        exceptions=_EXCEPTIONS if notes else (),
-        row_options=RowOptions("https://github.com/shop/topics/blob/main/{file}#L{line}"),
-        invalid_documents=_INVALID_DOCUMENTS if notes else (),
+        _EXCEPTIONS if notes else (),
+        RowOptions("https://github.com/shop/topics/blob/main/{file}#L{line}"),
+        find_unjudged_topics(_INVALID_DOCUMENTS if notes else ()),
     )
+    previous = PreviousReport(trend[-1]["asOf"] if trend else None, trend)
+    job = report.ReportJob(shipped, previous, UnusedInput(), _INVALID_DOCUMENTS if notes else ())
     incomplete = INCOMPLETE_CLUSTERS if notes else ()
     comparisons = {each.cluster_input.cluster: each for each in _comparisons(findings, owners, incomplete)}
     parts = report.make_parts(job, ((name, each.cluster_input) for name, each in comparisons.items()))
-    caches = Caches(job.shipped)
-    results = (complete(part, comparisons.get(part.cluster), job.shipped, caches) for part in parts)
+    caches = Caches(shipped)
+    results = (complete(part, comparisons.get(part.cluster), shipped, caches) for part in parts)
     with ReportFolder(str(out)) as folder:
         return report.write_report(job, results, folder)
 
@@ -269,7 +277,9 @@ def _comparisons(findings: FindingsByCluster, owners: Sequence[str], incomplete:
         ]
         if some is None:
             seen = ClusterInput(name, problem="could not be read (Unreachable)")
-            rows = [make_row(name, "", unknown_finding(seen.problem), format_time(REPORT_TIME))]
+            rows = [
+                make_row(name, "", DriftFinding(DriftClass.UNKNOWN, message=seen.problem), format_time(REPORT_TIME))
+            ]
         rows.sort(key=sort_key)
         comparison = Comparison(seen, TopicCounts(1000, 1000, 1000, 1000 - len(rows)), rows)
         if name in incomplete and seen.state:

@@ -30,9 +30,10 @@ from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_sna
 from topiarist.cli.main import run
 from topiarist.desired.resolve import Desired
 from topiarist.drift.findings.finding import DriftClass
-from topiarist.drift.history.previous import EndedFinding, PreviousReport
+from topiarist.drift.history.runs import EndedFinding, PreviousReport
 from topiarist.drift.report import ReportJob, make_parts
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
+from topiarist.drift.task import Shipped
 from topiarist.errors import Location, Reason
 from topiarist.model.run_options import RunOptions
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
@@ -164,9 +165,8 @@ def test_parts_are_in_order_of_name_with_what_is_known_of_their_cluster() -> Non
     accepted: Any = {name: {(name, "accepted"): {"cluster": name}} for name in findings}
     ended: Any = {(name, "t", "config", "x"): EndedFinding("then", "then", 1, is_resolved=True) for name in findings}
     previous = PreviousReport(rows=dict(rows), accepted=dict(accepted), ended=ended)
-    job = ReportJob(
-        Desired({}, {}), RunOptions(), "2026-01-31T12:00:00Z", previous, UnusedInput(), invalid_documents=documents
-    )
+    shipped = Shipped(Desired({}, {}), RunOptions(), "2026-01-31T12:00:00Z")
+    job = ReportJob(shipped, previous, UnusedInput(), documents)
     sources = {name: ClusterInput(name) for name in ("k", "m")}
     parts = [*make_parts(job, sources.items())]
     assert [part.cluster for part in parts] == ["", "a", "k", "m", "z", "zz"]

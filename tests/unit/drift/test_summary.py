@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from topiarist.drift.compare import TopicCounts
+from topiarist.desired.resolve import Desired
+from topiarist.drift.compare import ClusterResult, FindingCounts, TopicCounts
+from topiarist.drift.findings.exceptions import DriftException
 from topiarist.drift.findings.finding import FindingRow
-from topiarist.drift.history.previous import MAX_REPORTS, PreviousReport, Repair
-from topiarist.drift.results import ClusterResult, FindingCounts
+from topiarist.drift.history.runs import MAX_REPORTS, PreviousReport, Repair
+from topiarist.drift.report import ReportJob, SummaryBuilder
 from topiarist.drift.snapshots import UnusedInput
-from topiarist.drift.summary import SummaryBuilder
+from topiarist.drift.task import Shipped
+from topiarist.model.run_options import RunOptions
 
 NOW, BEFORE, LONG_AGO = "2025-01-31T12:00:00Z", "2025-01-30T12:00:00Z", "2024-12-31T12:00:00Z"
 
@@ -46,13 +49,20 @@ def document(cluster: str, problem: str | None = None, taken_at: str = NOW) -> d
     return {"cluster": cluster, "problem": problem, "takenAt": taken_at}
 
 
-def built(*results: ClusterResult, previous: PreviousReport | None = None, **fields: Any) -> dict[str, Any]:
-    """Return the document of these results."""
-    builder = SummaryBuilder(NOW, "default")
+def builder_of(
+    *results: ClusterResult, previous: PreviousReport | None = None, inputs: UnusedInput | None = None, **fields: Any
+) -> SummaryBuilder:
+    """Return a builder with these results; ``fields`` are those of what tasks need."""
+    shipped = Shipped(Desired({}, {}), RunOptions(), NOW, **fields)
+    builder = SummaryBuilder(ReportJob(shipped, previous or PreviousReport(), inputs or UnusedInput()))
     for result in results:
         builder.add(result)
-    values: dict[str, Any] = {"inputs": UnusedInput(), "difference_count": 0, "differences": ()} | fields
-    return builder.build(previous or PreviousReport(), **values)
+    return builder
+
+
+def built(*results: ClusterResult, difference_count: int = 0, differences: Any = (), **fields: Any) -> dict[str, Any]:
+    """Return the document of these results."""
+    return builder_of(*results, **fields).build(difference_count, differences)
 
 
 def test_a_row_counts_in_each_of_its_fields() -> None:
@@ -125,10 +135,7 @@ def test_a_cluster_is_compared_if_it_has_no_problem() -> None:
     assert found["clusters"] == {"declared": 3, "compared": 2, "unknown": 1}
     assert (found["oldest"], found["asOf"], found["previous"], found["owner"]) == (BEFORE, NOW, None, "default")
     assert [each["cluster"] for each in found["byCluster"]] == ["eu", "us", "ap"]
-    builder = SummaryBuilder(NOW, "default")
-    for result in results:
-        builder.add(result)
-    assert builder.compared == {"eu", "us"}
+    assert builder_of(*results).compared == {"eu", "us"}
     assert (built()["oldest"], built()["oldestFinding"]) == (None, None)
 
 
@@ -144,10 +151,8 @@ def test_the_document_has_the_numbers_of_all_clusters() -> None:
         "us", document("us"), topics=TopicCounts(1, 1, 1, 1, 1, 1, 1), imbalances=[{"cluster": "us"}]
     )
     inputs = UnusedInput([{"file": "old"}], [{"file": "other"}], [])
-    exceptions = [{"exception": "x"}]
-    found = built(
-        first, second, inputs=inputs, difference_count=5, differences=[{"topic": "a"}], unmatched_exceptions=exceptions
-    )
+    exceptions = [DriftException("x", (), ("a",), frozenset(), (), "", "", "2026-01-31", "x.yaml", 3, {})]
+    found = built(first, second, inputs=inputs, difference_count=5, differences=[{"topic": "a"}], exceptions=exceptions)
     assert found["topics"] == {
         "declared": 8,
         "compared": 7,
@@ -171,7 +176,7 @@ def test_the_document_has_the_numbers_of_all_clusters() -> None:
     }
     assert (found["incomplete"], found["unbalanced"]) == ([{"cluster": "eu"}], [{"cluster": "eu"}, {"cluster": "us"}])
     assert found["accepted"] == {"total": 1, "byClass": {"config": 1}}
-    assert found["exceptions"] == {"unmatched": exceptions}
+    assert found["exceptions"] == {"unmatched": [{"name": "x", "file": "x.yaml", "line": 3}]}
     assert found["crossClusterDifferences"] == {"total": 5, "topics": [{"topic": "a"}]}
     assert found["inputs"] == {"broken": 2, "superseded": [{"file": "old"}], "unknownClusters": [{"file": "other"}]}
     assert (found["formatVersion"], found["upgrade"], found["timeToRepair"]) == (1, None, None)

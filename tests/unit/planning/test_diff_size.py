@@ -21,6 +21,7 @@ from support.builders import (
     state,
     topic,
 )
+from topiarist.errors import Reason
 from topiarist.kafka.placement import assign_replicas, derive_start_and_shift, expand_assignment
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.plan import AddPartitions, CreateTopic, Load, TopicPlan, compute_broker_load_after
@@ -323,6 +324,17 @@ def test_explicit_lists_with_unknown_brokers() -> None:
     assert change_kinds(plan_single_topic(state(), wanted, unknown)) == ["CreateTopic"]
     for run in (DEFAULT_OPTIONS, unknown):
         assert refusal_reasons(plan_single_topic(state(topic()), wanted, run)) == ["UnknownBrokers"]
+
+
+def test_explicit_lists_are_compared_by_partition_id() -> None:
+    """If ids have holes, the lists of the manifest on other partitions are a difference."""
+    lists = replica_lists("12", "23", "34")
+    stored = topic(replicas=lists, partition_ids=(1, 2, 3))
+    notices = plan_single_topic(state(stored), spec(replicaAssignment=[list(each) for each in lists])).notices
+    assert [notice.message for notice in notices if notice.reason is Reason.REPLICAS_DIFFER] == [
+        "2 partitions not on the brokers of the manifest: partition 1 is on [1, 2] instead of [2, 3];"
+        " to move them, allow Assignment in spec.moves of the Cluster"
+    ]
 
 
 def test_explicit_lists_of_moving_partitions_are_not_compared() -> None:

@@ -21,14 +21,13 @@ from topiarist.cli.terminal import Settings
 from topiarist.drift.findings.finding import DriftClass
 from topiarist.errors import Exit, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version
+from topiarist.runs.sessions import ClusterSessions
 from topiarist.text import format_count, quote
 
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
     from topiarist.drift.engine import Engine
-    from topiarist.drift.history.previous import PreviousReport
-    from topiarist.drift.outputs.folder import ReportFolder
-    from topiarist.drift.report import ReportJob
+    from topiarist.drift.history.runs import PreviousReport
     from topiarist.drift.snapshots import ClusterInput
 
 
@@ -54,7 +53,7 @@ class _DriftOptions(Struct, frozen=True):
 
 
 def _check_link_template(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    from topiarist.drift.findings.rows import LINK_FIELDS, find_link_problem
+    from topiarist.drift.findings.finding import LINK_FIELDS, find_link_problem
 
     if problem := find_link_problem(value):
         fields = ", ".join(f"{{{name}}}" for name in LINK_FIELDS)
@@ -160,7 +159,7 @@ def command(**values: Any) -> None:
     Compares snapshots or live clusters in the same way as a plan, and writes only the report: findings as JSON lines,
     and a summary as JSON, Markdown, Prometheus metrics and HTML.
     """
-    from topiarist.drift.uris import to_local_path
+    from topiarist.drift.snapshots import to_local_path
 
     given = _DriftOptions(**{name: values.pop(name) for name in _DriftOptions.__struct_fields__})
     if given.demo is not None:
@@ -186,9 +185,11 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     """Compare the fleet, write the report and add it to the history; return its summary."""
     from topiarist.adapters.snapshots.codec import format_time
     from topiarist.drift.engine import Cost, LocalEngine
-    from topiarist.drift.findings.rows import RowOptions
-    from topiarist.drift.report import ReportJob
+    from topiarist.drift.findings.exceptions import find_unjudged_topics
+    from topiarist.drift.findings.finding import RowOptions
+    from topiarist.drift.report import ReportJob, compare_and_write
     from topiarist.drift.snapshots import UnusedInput
+    from topiarist.drift.task import ConnectOptions, LiveCluster, Shipped
     from topiarist.runs.inputs import load_manifests
 
     # With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it.
@@ -209,47 +210,37 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     with run.create_report_folder(given.out) as folder, terminal.ProgressBar(len(desired.clusters), settings) as bar:
         if settings.verbosity >= 0:
             terminal.log(terminal.sanitize_lines(f"comparing in {run.description}"))
-        job = ReportJob(
+        shipped = Shipped(
             desired,
             settings.run_options,
             as_of,
-            previous_report,
-            inventory.unused_input if inventory else UnusedInput(),
-            bar.step,
-            lambda cluster, message: terminal.log(terminal.sanitize_lines(f"error: cluster {cluster}: {message}")),
             run_inputs.exceptions,
             RowOptions(given.link_template, given.owner_label),
-            run_inputs.invalid_documents,
-            run_inputs.unassigned_topics,
+            find_unjudged_topics(run_inputs.invalid_documents) | run_inputs.unassigned_topics,
             given.upgrade_to,
             settings.selection,
         )
-        if inventory is not None:
-            summary = run.compare_snapshots(job, inventory, folder)
+        job = ReportJob(
+            shipped,
+            previous_report,
+            inventory.unused_input if inventory else UnusedInput(),
+            run_inputs.invalid_documents,
+            bar.step,
+            lambda cluster, message: terminal.log(terminal.sanitize_lines(f"error: cluster {cluster}: {message}")),
+        )
+        if given.live and isinstance(run, LocalEngine) and run.jobs == 1:
+            summary = compare_and_write(job, _read_live(desired, settings, now), folder)
         else:
-            summary = _compare_live(run, job, folder, settings, now)
+            live = LiveCluster(ConnectOptions(settings.owner, settings.connect_timeout))
+            summary = run.compare(job, inventory or live, folder)
     if run_history is not None:
         run_history.append(given.out, summary, previous_report)
     return summary
 
 
-def _compare_live(
-    run: Engine, job: ReportJob, folder: ReportFolder, settings: Settings, now: datetime
-) -> dict[str, Any]:
-    """Read and compare the clusters: all in this process, or each in a process of the engine."""
-    from topiarist.drift.engine import LocalEngine
-    from topiarist.drift.live import ConnectOptions
-    from topiarist.drift.report import compare_and_write
-    from topiarist.drift.task import LiveCluster
-
-    if isinstance(run, LocalEngine) and run.jobs == 1:
-        return compare_and_write(job, _read_live(job.desired, settings, now), folder)
-    return run.compare_live(job, LiveCluster(ConnectOptions(settings.owner, settings.connect_timeout)), folder)
-
-
 def _load_previous(run: Engine, given: _DriftOptions) -> PreviousReport:
     """Return the previous report; none in the first of scheduled runs, which use one command line each time."""
-    from topiarist.drift.history.previous import PreviousReport
+    from topiarist.drift.history.runs import PreviousReport
 
     is_first = not given.previous or (given.previous == given.out and not run.exists(given.out))
     return PreviousReport() if is_first else run.load_previous(given.previous)
@@ -313,13 +304,11 @@ def _read_live(desired: Desired, settings: Settings, now: datetime) -> Iterator[
 
     An unreadable cluster is logged to stderr and yields its problem, for the report.
     """
-    from topiarist.drift.live import describe_read_failure
     from topiarist.drift.snapshots import ClusterInput
+    from topiarist.drift.task import describe_read_failure
     from topiarist.reconcile import read_cluster
-    from topiarist.runs.sessions import ClusterSessions
 
-    listener = terminal.TerminalListener(settings)
-    with ClusterSessions(desired.clusters, settings, listener, keep_open=False) as fleet:
+    with ClusterSessions(desired.clusters, settings, keep_open=False) as fleet:
         for name, result in fleet.stream_sessions(
             lambda name, cluster: read_cluster(cluster, desired.clusters[name].cluster_id)
         ):

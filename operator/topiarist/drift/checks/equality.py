@@ -4,27 +4,31 @@ Most topics of a fleet match. ``drift.snapshots`` applies the check while it rea
 counted and dropped, the rest is planned by ``plan_topic``. Results are cached by shared spec and snapshot text, so that
 clusters with shared specs need only a few look-ups per topic.
 
-The check returns true only if equality is certain. A condition that is too strict costs time; a condition that is too
-lax loses findings. Two texts with the same meaning (0.5 and 0.50) are not equal here. A test compares this module with
-plans.
+The planner's own functions decide what is equal: ``COMPARED_FIELDS`` of ``planning.diff``, ``may_have_problems`` and
+``is_recorded``. This module calls them once for parts that many topics share, and returns true only if equality is
+certain. A condition that is too strict costs time; a condition that is too lax loses findings. Two texts with the same
+meaning (0.5 and 0.50) are not equal here. A test compares this module with plans.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
-from typing import Any
 
+from topiarist.adapters.snapshots.codec import decode_record
 from topiarist.adapters.snapshots.lenient_reader import ReplicaLists, RowRemainder, TopicSize
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
 from topiarist.drift.checks.cross_cluster import Deviation, SpecGroups, make_deviation_of_size
 from topiarist.drift.checks.placement import PlacementChecker
-from topiarist.kafka.config_rules import small_segment_message
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import MoveKind
+from topiarist.model.plan import is_recorded
 from topiarist.model.spec import TopicSpec
+from topiarist.model.state import OwnershipRecord
+from topiarist.planning.builder import may_have_problems
+from topiarist.planning.diff import TopicPart, is_part_equal
 
 _MAX_CACHED_PER_SPEC = 8
 """Cached comparisons per shared spec, on average: where rows differ more, memory would grow with the fleet."""
@@ -58,26 +62,20 @@ class _SpecEquality:
     ``sizes`` has the result for each size compared so far.
     """
 
-    __slots__ = ("_min_replicas", "_spec", "differs", "has_expected_record", "sizes")
+    __slots__ = ("_config", "_spec", "differs", "has_record", "sizes")
 
-    def __init__(self, spec: TopicSpec, row: Mapping[str, Any], owner: str) -> None:
-        self.differs = not _is_equal_except_replicas(spec, row, owner)
-        self.has_expected_record = _has_expected_record(spec, row)
+    def __init__(self, spec: TopicSpec, rest: RowRemainder, owner: str) -> None:
+        record = _find_valid_record(rest)
+        self.differs = not _is_equal_except_replicas(spec, rest, record, owner)
+        self.has_record = record is not None
         self.sizes: dict[TopicSize, bool] = {}
-        self._spec, self._min_replicas = spec, _min_insync_replicas(row)
+        self._spec, self._config = spec, rest.row["config"]
 
     def is_equal_with_size(self, size: TopicSize) -> bool:
         """Return whether the topic is equal with this size."""
         if size not in self.sizes:
-            spec, factors, min_replicas = self._spec, size.replication_factors, self._min_replicas
-            self.sizes[size] = (
-                min_replicas is not None
-                and size.partitions > 0
-                and len(factors) == 1
-                and min(factors) >= max(min_replicas, 1)
-                and (spec.partitions is None or spec.partitions == size.partitions)
-                and (spec.replication_factor is None or factors == {spec.replication_factor})
-            )
+            is_equal = is_part_equal(self._spec, TopicPart.SIZE, size)
+            self.sizes[size] = is_equal and not may_have_problems(self._config, size.replication_factors)
         return self.sizes[size]
 
 
@@ -123,7 +121,7 @@ class EqualityIndex:
         equality = equalities and equalities.get(shared_spec)
         if equality:
             return equality
-        equality = _SpecEquality(shared_spec.spec, rest.row, self._owner)
+        equality = _SpecEquality(shared_spec.spec, rest, self._owner)
         if shared_spec.group is not None:
             if self.cached_count >= self._max_cached:
                 self._equalities.clear()
@@ -159,10 +157,12 @@ class EqualTopics:
         if shared_spec is None or checker is None:
             return False
         equality = self._index.compare(shared_spec, rest)
-        assignment = shared_spec.spec.assignment
+        spec = shared_spec.spec
         if equality.differs or not checker.drained.isdisjoint(lists.brokers):
             return False
-        if assignment != lists.replicas if assignment is not None else not checker.is_cached_regular(lists):
+        if not is_part_equal(spec, TopicPart.REPLICAS, lists.replicas):
+            return False
+        if spec.assignment is None and not checker.is_cached_regular(lists):
             return False
         if not (equality.sizes.get(lists.size) or equality.is_equal_with_size(lists.size)):
             return False
@@ -170,7 +170,7 @@ class EqualTopics:
         self.replica_lists.append(lists)
         if shared_spec.is_open:
             self.deviations.append(shared_spec.deviation_of_size(lists.size))
-        self.missing_record += not equality.has_expected_record
+        self.missing_record += not equality.has_record
         return True
 
     def group_of(self, topic: str) -> int | None:
@@ -202,26 +202,28 @@ class EqualTopics:
 _KINDS_OF_PLACEMENT = frozenset({MoveKind.ASSIGNMENT, MoveKind.DRAIN, MoveKind.RACKS, MoveKind.FACTOR})
 """The kinds of moves that a topic with equal and regular replica lists does not need; only a plan knows of others."""
 
-MIN_ISR = "min.insync.replicas"
-_PLAIN_INTEGER = re.compile("[0-9]{1,9}")
+_MAX_CACHED_RECORDS = 1 << 12
 
 
 def may_be_equal(spec: TopicSpec) -> bool:
     """Return whether topics can be equal to a spec; else a plan must decide."""
-    return (
-        not spec.absent
-        and not spec.ignored_fields
-        and spec.allowed_moves <= _KINDS_OF_PLACEMENT
-        and not small_segment_message(spec.config)  # a plan reports it also for a topic that matches
-    )
+    return not spec.absent and not spec.ignored_fields and spec.allowed_moves <= _KINDS_OF_PLACEMENT
 
 
-def _is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: str) -> bool:
+@lru_cache(_MAX_CACHED_RECORDS)
+def _find_valid_record(rest: RowRemainder) -> OwnershipRecord | None:
+    """Return the valid ownership record of a row; rows share their remainder, so that few are decoded."""
+    record = rest.row["record"]
+    return decode_record(record) if record is not None and rest.row["recordValid"] else None
+
+
+def _is_equal_except_replicas(spec: TopicSpec, rest: RowRemainder, record: OwnershipRecord | None, owner: str) -> bool:
     """Return whether a topic meets all conditions of equality that need no replica lists.
 
-    A plan for an equal topic has no change, refusal or notice about a difference. Missing parts of the ownership record
-    are not a difference; another owner in it is.
+    A plan for an equal topic has no change, refusal or notice about a difference. A missing ownership record is not a
+    difference; a record that says something else is for a plan.
     """
+    row = rest.row
     return (
         row["readError"] is None
         and not row["deleting"]
@@ -229,35 +231,6 @@ def _is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: st
         and row["partitionIds"] is None
         and not row["reassigningPartitions"]
         and not row["reassigning"]
-        and spec.config == row["config"]
-        and (row["record"] is None or not row["recordValid"] or _has_expected_last_applied(spec, row["record"], owner))
+        and is_part_equal(spec, TopicPart.CONFIG, row["config"])
+        and (record is None or is_recorded(record, owner, spec, row["config"], spec.partitions))
     )
-
-
-def _has_expected_last_applied(spec: TopicSpec, record: Mapping[str, Any], owner: str) -> bool:
-    applied = record.get("applied")
-    return record["owner"] == owner and (
-        applied is None
-        or (
-            applied["config"] == spec.config
-            and (spec.partitions is None or applied["partitions"] == spec.partitions)
-            and applied["removeUnmanaged"] == spec.remove_unmanaged
-        )
-    )
-
-
-def _min_insync_replicas(row: Mapping[str, Any]) -> int | None:
-    """Return the topic's ``min.insync.replicas``: 0 if not set, None for a text that is not a plain integer."""
-    text = row["config"].get(MIN_ISR)
-    if text is None:
-        return 0
-    return int(text) if _PLAIN_INTEGER.fullmatch(text) else None
-
-
-def _has_expected_record(spec: TopicSpec, row: Mapping[str, Any]) -> bool:
-    """Return whether an equal topic has the ownership record that a plan would write.
-
-    The owner is not compared: a valid record of another owner makes a topic unequal before.
-    """
-    record, keys = row["record"], sorted(spec.config)
-    return bool(record and row["recordValid"] and not record["absent"] and list(record["config"]) == keys)

@@ -1,7 +1,8 @@
-"""Accepted drift: ``DriftException`` documents, which say in git which findings are accepted, why, by whom, until when.
+"""Accepted drift and invalid manifests: findings that documents in git accept, and those about documents themselves.
 
-``drift.task`` moves the matching rows to ``accepted.jsonl``. An exception is valid through its last day; the day of a
-report is that of ``asOf``, so that the same input gives the same report.
+``DriftException`` documents say which findings are accepted, why, by whom, until when. ``drift.task`` moves the
+matching rows to ``accepted.jsonl``. An exception is valid through its last day; the day of a report is that of
+``asOf``, so that the same input gives the same report.
 """
 
 from __future__ import annotations
@@ -9,15 +10,26 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow
-from topiarist.drift.findings.rows import RowCompleter, make_row
+from topiarist.drift.findings.finding import (
+    NEVER_ACCEPTED,
+    DriftClass,
+    DriftFinding,
+    FindingRow,
+    RowCompleter,
+    make_row,
+    sort_key,
+)
 from topiarist.errors import Diagnostic
 from topiarist.kafka.types import matches_any
 from topiarist.model.spec import Manifest
+
+if TYPE_CHECKING:  # the loader needs compiled packages, and executors import this module before they have them
+    from topiarist.adapters.manifests.loader import InvalidDocument
+
 
 KIND = "DriftException"
 
@@ -44,7 +56,7 @@ class DriftException(Struct, frozen=True, eq=False):
         """Return whether a finding of a topic is accepted by this exception, valid or expired."""
         return (
             bool(row["topic"])
-            and row["class"] not in _NEVER_ACCEPTED
+            and row["class"] not in NEVER_ACCEPTED
             and matches_any(row["topic"], self.topics)
             and (not self.clusters or matches_any(row["cluster"], self.clusters))
             and (not self.classes or row["class"] in self.classes)
@@ -54,9 +66,6 @@ class DriftException(Struct, frozen=True, eq=False):
     def is_expired(self, as_of: str) -> bool:
         """Return whether the last valid day is before the day of a report."""
         return self.until < as_of[: len(self.until)]
-
-
-_NEVER_ACCEPTED = frozenset({DriftClass.UNKNOWN.value, DriftClass.INVALID.value, DriftClass.EXPIRED.value})
 
 
 def parse_exceptions(manifests: Iterable[Manifest]) -> tuple[list[DriftException], list[Diagnostic]]:
@@ -140,3 +149,64 @@ def _make_expired_row(exception: DriftException, as_of: str, completer: RowCompl
     completer.add_link(row)
     completer.add_responsible(row, exception.labels)
     return row
+
+
+# Invalid manifests as findings: a report is complete for everything else, and says what it lacks.
+#
+# ``drift.report`` makes the rows, and ``drift.task`` sorts them in. Topics of invalid manifests are not judged: they
+# are not reported as undeclared, and their earlier findings are not resolved.
+
+_UNSHOWN_MESSAGE = "has errors, which are not shown because its file has too many"
+
+
+def make_invalid_rows(documents: Iterable[InvalidDocument], as_of: str, completer: RowCompleter) -> list[FindingRow]:
+    """Return a row for each invalid document, in order.
+
+    The cluster is that of a Cluster document, the topic that of a Topic document; both are empty if they are unknown.
+    """
+    groups: dict[tuple[str, str, str], list[InvalidDocument]] = {}
+    for document in documents:
+        cluster = document.name if document.kind == "Cluster" else ""
+        topic = next(iter(document.topics)) if document.kind == "Topic" and document.topics else ""
+        groups.setdefault((cluster, topic, "" if cluster or topic else document.place.file), []).append(document)
+    rows = [_make_row(*key, each, as_of, completer) for key, each in groups.items()]
+    return sorted(rows, key=lambda row: (row["cluster"], *sort_key(row)))
+
+
+def _make_row(
+    cluster: str, topic: str, field: str, documents: Sequence[InvalidDocument], as_of: str, completer: RowCompleter
+) -> FindingRow:
+    errors = sorted(error for document in documents for error in document.errors)
+    message = errors[0].message if len(errors) == 1 else "; ".join(map(_format_error, errors)) or _UNSHOWN_MESSAGE
+    hint = "; ".join(dict.fromkeys(error.hint for error in errors if error.hint))
+    row = make_row(cluster, topic, DriftFinding(DriftClass.INVALID, field, message=message, hint=hint), as_of)
+    place = errors[0].location if errors else documents[0].place
+    row["file"], row["line"] = place.file, place.line or None
+    row["manifest"] = documents[0].name if topic else None
+    row["command"] = shlex.join(["topiarist", "validate", place.file])
+    completer.add_link(row)
+    completer.add_responsible(row, documents[0].labels)
+    return row
+
+
+def _format_error(error: Diagnostic) -> str:
+    return f"line {error.location.line}: {error.message}" if error.location.line else error.message
+
+
+def find_unjudged_topics(documents: Iterable[InvalidDocument]) -> frozenset[str]:
+    """Return the names in Kafka that invalid documents may declare."""
+    return frozenset().union(*(document.topics for document in documents))
+
+
+def drop_unjudged(rows: Sequence[FindingRow], topics: frozenset[str]) -> tuple[list[FindingRow], int]:
+    """Return the rows without those that only say that no manifest declares one of ``topics``.
+
+    Also returns the number of topics without a row for that reason.
+    """
+    undeclared = (DriftClass.UNEXPECTED.value, DriftClass.ORPHANED.value)
+    kept = [
+        row
+        for row in rows
+        if row["topic"] not in topics or row["class"] not in undeclared or row["manifest"] is not None
+    ]
+    return kept, len({row["topic"] for row in rows} - {row["topic"] for row in kept})

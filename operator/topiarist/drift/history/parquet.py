@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from topiarist.adapters.atomic_files import write_file
 from topiarist.adapters.snapshots.codec import format_time, parse_time
 from topiarist.drift.findings.finding import FindingRow
-from topiarist.drift.history.previous import seconds_between
 from topiarist.drift.history.runs import (
     DROPPED,
     ENDED_COLUMNS,
@@ -35,6 +34,7 @@ from topiarist.drift.history.runs import (
     TIME_COLUMNS,
     TREND_COLUMNS,
     RunHistory,
+    seconds_between,
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.schema import load

@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Any, BinaryIO, NoReturn, Self
 
 from topiarist.adapters.saved_plans.encode import dumps
-from topiarist.drift.history.previous import ACCEPTED_FILE, FINDINGS_FILE, SUMMARY_FILE
+from topiarist.drift.compare import LINE_FILES
+from topiarist.drift.history.runs import ACCEPTED_FILE, FINDINGS_FILE, SUMMARY_FILE
 from topiarist.drift.outputs import html, markdown, prometheus
-from topiarist.drift.results import LINE_FILES
 from topiarist.errors import Reason, TopiaristError
 from topiarist.text import printable
 

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from topiarist.drift.findings.finding import FindingRow
+from topiarist.drift.findings.finding import PLACEMENT_CLASSES, FindingRow
 from topiarist.output.html import page
 from topiarist.schema import load
 
@@ -32,9 +32,6 @@ _CLUSTER_CLASS = re.compile(rb'\{"cluster":("(?:[^"\\]|\\.)*"),"topic":"(?:[^"\\
 
 _CRITICAL = b',"severity":"Critical"'
 """Text that only a line of severity Critical has: a quotation mark within a text has a backslash before it."""
-
-_PLACEMENT_CLASSES = ("racks", "widths", "spread", "drained")
-"""Classes of the table about replica placement."""
 
 COLUMNS = (
     *("cluster", "topic", "class", "field", "expected", "actual", "planned", "risk", "explanation", "reasons"),
@@ -147,7 +144,7 @@ def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -
     worst = sorted(summary["byCluster"], key=lambda one: (-one["findings"], one["cluster"]))
     drifted = [one for one in worst if one["findings"]]
     unknown = [one for one in summary["byCluster"] if one["problem"] is not None]
-    misplaced = [one for one in drifted if any(kind in one["byClass"] for kind in _PLACEMENT_CLASSES)]
+    misplaced = [one for one in drifted if any(kind in one["byClass"] for kind in PLACEMENT_CLASSES)]
     copied_fields = (
         *("asOf", "oldest", "previous", "owner", "clusters", "topics", "findings", "trend"),
         *("bySeverity", "oldestFinding"),
@@ -176,7 +173,7 @@ def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -
         }
     )
     document["classes"] = dict(zip(class_schema["enum"], class_schema["enumDescriptions"], strict=True))
-    return document | {"columns": COLUMNS, "placementClasses": _PLACEMENT_CLASSES}
+    return document | {"columns": COLUMNS, "placementClasses": PLACEMENT_CLASSES}
 
 
 def _urgency(one: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from topiarist.adapters.snapshots.codec import parse_time
-from topiarist.drift.findings.finding import DriftClass
-from topiarist.drift.findings.severity import Severity
+from topiarist.drift.findings.finding import DriftClass, Severity
 from topiarist.model.run_options import Risk
 
 PREFIX = "topiarist_drift"

@@ -6,25 +6,223 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from itertools import groupby
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+from pyspark import RDD
+from pyspark.sql import DataFrame, SparkSession, types
+from pyspark.sql import functions as f
+
+from topiarist.adapters.snapshots.codec import format_time
+from topiarist.adapters.snapshots.files import SUFFIX, RowChecker, RowError, parse_row, printable_path, read_lines
+from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, make_header
 from topiarist.drift.engine import Engine
-from topiarist.drift.history.previous import PreviousReport
-from topiarist.drift.history.runs import RunHistory
-from topiarist.drift.live import MAX_PARALLEL_CLUSTERS
+from topiarist.drift.history.runs import PreviousReport, RunHistory
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.report import ReportJob, make_parts, sources_of
-from topiarist.drift.snapshots import SnapshotInventory
-from topiarist.drift.spark import inputs, outputs, session
-from topiarist.drift.spark.errors import translate_errors
-from topiarist.drift.spark.filesystem import Storage
-from topiarist.drift.spark.history import SparkHistory
-from topiarist.drift.spark.inputs import SparkSnapshotInventory
+from topiarist.drift.snapshots import (
+    PARQUET_SUFFIX,
+    SnapshotInventory,
+    SnapshotLines,
+    is_remote,
+    list_files,
+    require_files,
+    spark_required_reason,
+    to_literal_uri,
+    to_local_path,
+    to_uri,
+)
+from topiarist.drift.spark import outputs, session
 from topiarist.drift.spark.job import SparkJob, distribute
-from topiarist.drift.task import LiveCluster, Part, Source
-from topiarist.drift.uris import is_remote, spark_required_reason
+from topiarist.drift.spark.outputs import SparkHistory
+from topiarist.drift.spark.session import Storage, create_table, translate_errors
+from topiarist.drift.spark.worker import split_lines
+from topiarist.drift.task import LiveCluster, Part
+from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
+
+# Snapshot inputs that only Spark can read: remote URIs and Parquet tables, and the distribution of all snapshots.
+#
+# A JSON lines file holds one snapshot. A Parquet table has the same rows, for any number of clusters and times. The
+# driver reads the first row of each snapshot. The executors read the rest: local files by themselves, remote files as
+# bytes and tables as JSON lines through Spark, so that the task that validates and compares rows is the same for all.
+# ``drift.spark.engine`` opens the inventory.
+
+_MAX_PARALLEL_READS = 16
+"""Number of first rows to fetch at the same time; a remote store has a high latency per request."""
+
+_PARQUET_MAGIC, _FILE_COLUMN = b"PAR1", "_file"
+
+
+class SparkSnapshotInventory(SnapshotInventory):
+    """A ``SnapshotInventory`` for local paths and remote URIs, of JSON lines files and Parquet tables."""
+
+    def __init__(self, spark: SparkSession, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
+        self._spark = spark
+        self._storage = Storage(spark)
+        self._tables: list[str] = []
+        super().__init__(paths, clusters)
+
+    def list_snapshots(self, paths: Sequence[str]) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
+        """Yield each file with its snapshot header, or with the error of an unusable file.
+
+        A table is yielded once for each snapshot that it holds.
+        """
+        files = {file for path in paths for file in self._list_files(path)}
+        tables = sorted(file for file in files if file.endswith(PARQUET_SUFFIX))
+        plain = sorted(files.difference(tables))
+        with ThreadPoolExecutor(_MAX_PARALLEL_READS) as pool:
+            for file, line in zip(plain, pool.map(self._read_first_line, plain), strict=True):
+                yield file, line if isinstance(line, InvalidRow) else self._parse_header(file, line)
+        for file in tables:
+            if problem := self._parquet_problem(file):
+                yield file, InvalidRow(printable_path(file), 0, problem)
+            else:
+                self._tables.append(file)
+        if self._tables:
+            yield from self._list_table_snapshots()
+
+    def open_lines(self, file: str) -> Iterable[bytes]:
+        """Return the lines of a local file; those of other files are added by ``distribute_parts``."""
+        return () if is_remote(file) or file.endswith(PARQUET_SUFFIX) else super().open_lines(file)
+
+    def read_table_lines(self, snapshots: Iterable[tuple[str, str]]) -> DataFrame:
+        """Return the rows of some snapshots as JSON lines: columns ``cluster`` and ``text``, in order of kind.
+
+        ``snapshots`` are pairs of cluster and time.
+        """
+        keys = f.broadcast(create_table(self._spark, [*snapshots], "cluster string, takenAt string"))
+        rows = self._read_tables().join(keys, ["cluster", "takenAt"], "left_semi")
+        kinds = (
+            self._to_lines(rows, kind).select("text", f.lit(number).alias("order"), "cluster")
+            for number, kind in enumerate(outputs.ROW_KINDS)
+        )
+        lines = reduce(DataFrame.unionByName, kinds).repartition("cluster")
+        return lines.sortWithinPartitions("cluster", "order", "text").select("cluster", "text")
+
+    def _list_files(self, path: str) -> list[str]:
+        suffixes = (SUFFIX, PARQUET_SUFFIX)
+        if not is_remote(path):
+            return list_files(path, *suffixes)
+        files = [file for file in self._storage.list_files(path) if file.endswith(suffixes) or file == path]
+        return require_files(path, files, suffixes)
+
+    def _read_first_line(self, file: str) -> bytes | InvalidRow:
+        """Return the first line of a file, empty for an empty file, or the error if it cannot be read."""
+        try:
+            return self._storage.read_first_line(file) if is_remote(file) else next(read_lines(Path(file)), b"")
+        except TopiaristError as error:
+            return InvalidRow(printable_path(file), 0, str(error.args[0]))
+
+    def _parse_header(self, file: str, line: bytes) -> SnapshotHeader | InvalidRow:
+        """Return the snapshot header of a first line, or the error."""
+        name = printable_path(file)
+        if not line:
+            return InvalidRow(name, 0, f"{name}: found an empty file, wanted a snapshot")
+        try:
+            row = parse_row(line)
+            RowChecker().check(row)
+        except RowError as error:
+            return InvalidRow(name, 0, f"{name}:1: {error}")
+        return make_header(row)
+
+    def _parquet_problem(self, file: str) -> str:
+        """Return the reason why a file is not Parquet; empty if it ends like a Parquet file."""
+        try:
+            # Only Spark's Parquet reader can check the rest of the file.
+            ended = self._storage.read_tail(to_uri(file), len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
+        except TopiaristError as error:
+            return str(error.args[0])
+        return "" if ended else "found no end of a Parquet file: the file is truncated or is not Parquet"
+
+    def _list_table_snapshots(self) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
+        with translate_errors(Reason.SNAPSHOT_UNUSABLE, self._tables[0]):
+            _require_columns(self._spark.read.parquet(to_literal_uri(self._tables[0])).schema, self._tables[0])
+            heads = self._to_lines(self._read_tables(), "cluster").collect()
+        given = {to_uri(file): file for file in self._tables}
+        for row in heads:
+            # Spark returns the file as a percent-encoded URI.
+            file = given.get(to_uri(to_local_path(row.file))) or given.get(unquote(row.file), row.file)
+            yield file, self._parse_header(file, row.text.encode())
+
+    def _read_tables(self) -> DataFrame:
+        """Return all rows of all tables, each with the URI of its file."""
+        rows = self._spark.read.schema(outputs.snapshot_row_type()).parquet(*map(to_literal_uri, self._tables))
+        return rows.select("*", f.col("_metadata.file_path").alias(_FILE_COLUMN))
+
+    def _to_lines(self, rows: DataFrame, kind: str) -> DataFrame:
+        """Return the rows of a kind as JSON lines in column ``text``, each with its ``cluster`` and ``file``."""
+        fields = outputs.fields_of_kinds(kind)
+        line = f.to_json(f.struct([field.name for field in fields]), {"ignoreNullFields": "false"})
+        rows_of_kind = rows.where(f.col("kind") == kind)
+        typed = outputs.select_typed(rows_of_kind, fields, f.col(_FILE_COLUMN))
+        return typed.select(line.alias("text"), f.col(_FILE_COLUMN).alias("file"), "cluster")
+
+
+def distribute_parts(
+    spark: SparkSession, given: SnapshotInventory | LiveCluster, parts: Iterable[Part]
+) -> list[RDD[Part]]:
+    """Return all parts as RDDs, with the lines of their snapshots."""
+    here, remote, stored = list[Part](), dict[str, Part](), dict[str, Part]()
+    for part in parts:
+        file = part.source.snapshot.file if isinstance(part.source, SnapshotLines) else ""
+        if file.endswith(PARQUET_SUFFIX):
+            stored[part.cluster] = part
+        elif is_remote(file):
+            remote[file] = part
+        else:
+            here.append(part)
+    found = [distribute(spark, here)] if here else []
+    if remote:
+        found.append(_distribute_files(spark, remote))
+    if stored and isinstance(given, SparkSnapshotInventory):
+        keys = [(name, format_time(given.files[name].taken_at)) for name in stored]
+        found.append(_distribute_lines(spark, given.read_table_lines(keys), stored))
+    return found
+
+
+def _distribute_files(spark: SparkSession, parts: Mapping[str, Part]) -> RDD[Part]:
+    """Return parts by the URI of their file, with the lines of the files."""
+    files = spark.read.format("binaryFile").load([*map(to_literal_uri, parts)])
+    shared = spark.sparkContext.broadcast(dict(parts))
+
+    def with_lines(row: Any) -> Part:
+        part = shared.value[row.path]
+        return _with_lines(part, split_lines(row.path, row.content))
+
+    return files.select("path", "content").rdd.map(with_lines)
+
+
+def _distribute_lines(spark: SparkSession, lines: DataFrame, parts: Mapping[str, Part]) -> RDD[Part]:
+    """Return parts by cluster, with the lines of a table."""
+    shared = spark.sparkContext.broadcast(dict(parts))
+
+    def with_lines(rows: Iterable[Any]) -> Iterator[Part]:
+        for cluster, some in groupby(rows, key=lambda row: row.cluster):
+            yield _with_lines(shared.value[cluster], (row.text.encode() + b"\n" for row in some))
+
+    return lines.rdd.mapPartitions(with_lines)
+
+
+def _with_lines(part: Part, lines: Iterable[bytes]) -> Part:
+    assert isinstance(part.source, SnapshotLines)
+    return part._replace(source=part.source._replace(lines=lines))
+
+
+def _require_columns(found: types.StructType, file: str) -> None:
+    """Raise ``SnapshotUnusable`` unless a table has the columns of snapshots with their types."""
+    expected = {field.name: field.dataType.simpleString() for field in outputs.snapshot_row_type()}
+    actual = {field.name: field.dataType.simpleString() for field in found}
+    optional = outputs.optional_columns() - actual.keys()
+    if wrong := [name for name, kind in expected.items() if name not in optional and actual.get(name) != kind]:
+        first = f"{wrong[0]}: found {actual.get(wrong[0], 'no such column')}, wanted {expected[wrong[0]]}"
+        message = f"{printable_path(file)}: found no table of snapshots: column {first}"
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "write the table with the schema in docs/drift.md")
 
 
 class SparkEngine(Engine):
@@ -64,22 +262,10 @@ class SparkEngine(Engine):
             outputs.RemoteReportFolder(self._storage, path) if is_remote(path) else super().create_report_folder(path)
         )
 
-    def compare_snapshots(self, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
-        """Compare the clusters of an inventory by Spark, write the report, and return its summary."""
+    def compare(self, job: ReportJob, given: SnapshotInventory | LiveCluster, folder: ReportFolder) -> dict[str, Any]:
+        """Compare the clusters of a job on executors, write the report, and return its summary."""
         with translate_errors():
-            parts = _make_parts(job, sources_of(job, inputs.snapshot_sources(inventory)))
-            return self._run(job, folder, parts, inputs.distribute_snapshots(self._spark, inventory, parts.values()))
-
-    def compare_live(self, job: ReportJob, source: LiveCluster, folder: ReportFolder) -> dict[str, Any]:
-        """Read and compare the clusters on executors, write the report, and return its summary."""
-        with translate_errors():
-            parts = _make_parts(job, ((name, source) for name in sorted(job.desired.clusters)))
-            return self._run(job, folder, parts, [distribute(self._spark, parts.values(), {}, MAX_PARALLEL_CLUSTERS)])
-
-    def _run(self, job: ReportJob, folder: ReportFolder, parts: Mapping[str, Part], sources: Any) -> dict[str, Any]:
-        folder.add_final_step(lambda place: outputs.write_parquet(self._spark, folder, place))
-        return SparkJob(self._spark, job, folder).run(parts, sources)
-
-
-def _make_parts(job: ReportJob, sources: Iterable[tuple[str, Source]]) -> dict[str, Part]:
-    return {part.cluster: part for part in make_parts(job, sources)}
+            parts = {part.cluster: part for part in make_parts(job, sources_of(job, given))}
+            sources = distribute_parts(self._spark, given, parts.values())
+            folder.add_final_step(lambda place: outputs.write_parquet(self._spark, folder, place))
+            return SparkJob(self._spark, job, folder).run(parts, sources)

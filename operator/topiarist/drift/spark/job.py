@@ -21,20 +21,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from topiarist.drift.checks.cross_cluster import MAX_SHOWN_DIFFERENCES, TopicComparer
+from topiarist.drift.compare import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
 from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder
 from topiarist.drift.report import (
     DuplicateClusterIds,
     ReportJob,
-    add_result,
-    build_summary,
+    SummaryBuilder,
     compare_duplicate,
-    make_builder,
     write_unused_rows,
 )
-from topiarist.drift.results import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
-from topiarist.drift.spark.errors import HINT_SHARED
-from topiarist.drift.spark.filesystem import Storage
-from topiarist.drift.spark.session import create_table, is_distributed
+from topiarist.drift.snapshots import to_literal_uri, to_uri
+from topiarist.drift.spark.session import HINT_SHARED, Storage, create_table, is_distributed
 from topiarist.drift.spark.worker import (
     DEVIATION,
     FAILURE,
@@ -46,8 +43,7 @@ from topiarist.drift.spark.worker import (
     load_job,
     run_task,
 )
-from topiarist.drift.task import Part
-from topiarist.drift.uris import to_literal_uri, to_uri
+from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, Part
 from topiarist.errors import Reason, TopiaristError
 from topiarist.text import printable
 
@@ -77,7 +73,7 @@ class SparkJob:
         """
         table = self._write_table(sources)
         found = self._read_results(table, len(parts))
-        builder, duplicates = make_builder(self._job), DuplicateClusterIds()
+        builder, duplicates = SummaryBuilder(self._job), DuplicateClusterIds()
         counts = dict.fromkeys([*LINE_FILES, DEVIATION], 0)
         replaced: list[ClusterResult] = []
         for result, numbers in found:
@@ -87,13 +83,13 @@ class SparkJob:
                 replaced.append(unknown)
                 for name, lines in unknown.lines.items():
                     numbers[name] = numbers.get(name, 0) + len(lines)
-            add_result(self._job, builder, unknown if problem else result)
+            builder.add(unknown if problem else result)
             for name, number in numbers.items():
                 counts[name] += number
         names = [result.cluster for result in replaced]
         table = table.where(~f.col("cluster").isin(names) | (f.col("kind") == INVALID_ROWS_FILE)) if names else table
         total, shown = self._find_differences(table, builder.compared) if counts[DEVIATION] else (0, [])
-        summary = build_summary(self._job, builder, total, shown)
+        summary = builder.build(total, shown)
         self._collect_lines(table, replaced, counts)
         self._folder.commit(summary)
         return summary
@@ -185,15 +181,15 @@ class SparkJob:
             self._require(found, counts[name], f"lines of {name}")
 
 
-def distribute(spark: SparkSession, parts: Iterable[Part], sizes: Mapping[str, int], most: int = 0) -> RDD[Part]:
+def distribute(spark: SparkSession, parts: Iterable[Part]) -> RDD[Part]:
     """Return parts as an RDD of even tasks, the task with the largest cluster first.
 
-    ``sizes`` has the rows of clusters. ``most`` is the largest number of parts of a task, 0 for no limit.
+    A task has so many live clusters at most as a machine reads at the same time.
     """
-    ordered = sorted(parts, key=lambda part: -sizes.get(part.cluster, 0))
+    ordered = sorted(parts, key=lambda part: -part.row_count)
     number = min(len(ordered), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
-    if most:
-        number = max(number, -(-len(ordered) // most))
+    if any(part.is_live for part in ordered):
+        number = max(number, -(-len(ordered) // MAX_PARALLEL_CLUSTERS))
     tasks = [ordered[first::number] for first in range(number)]
     return spark.sparkContext.parallelize(tasks, max(number, 1)).flatMap(iter)
 

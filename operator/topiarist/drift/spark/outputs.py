@@ -8,35 +8,136 @@ file, which every store does atomically: a folder without ``summary.json`` is no
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 from types import TracebackType
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as f
 
-from topiarist.drift.history import previous
-from topiarist.drift.history.previous import (
+from topiarist.adapters.snapshots.codec import format_time, parse_time
+from topiarist.drift.findings.finding import FindingRow
+from topiarist.drift.history import runs
+from topiarist.drift.history.runs import (
     ACCEPTED_FILE,
+    DROPPED,
+    ENDED_COLUMNS,
     FINDINGS_FILE,
+    FINDINGS_TABLE,
     NOT_EVALUATED_FILE,
+    RESOLVED,
+    RUN_COLUMNS,
+    RUN_TIME,
+    RUNS_TABLE,
+    STATE_BY_FILE,
     SUMMARY_FILE,
+    TIME_COLUMNS,
+    TREND_COLUMNS,
     PreviousReport,
+    RunHistory,
 )
 from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder, raise_not_replaceable
-from topiarist.drift.spark.columns import finding_row_type
-from topiarist.drift.spark.filesystem import Storage
-from topiarist.drift.uris import is_remote, to_literal_uri, to_uri
-from topiarist.errors import TopiaristError
+from topiarist.drift.snapshots import is_remote, to_literal_uri, to_uri
+from topiarist.drift.spark.session import Storage, create_table, translate_errors
+from topiarist.errors import Reason, TopiaristError
+from topiarist.schema import load
+
+# Spark schemas for snapshot rows and findings, derived from the JSON Schemas in ``schemas/``.
+#
+# ``drift.spark.engine`` and this module read and write with them. Explicit schemas avoid inference from
+# data: a column exists even if no row of a file has a value for it.
+
+ROW_KINDS = ("cluster", "topic", "record", "usage")
+"""Kinds of rows in a snapshot."""
+
+_NEW_KIND, _NEW_FIELD = "usage", "evidence"
+
+
+def snapshot_row_type() -> types.StructType:
+    """Return the type of all rows of snapshots in one table, which a Parquet table must have.
+
+    A field with different types in different kinds of rows is text that holds its JSON.
+    """
+    fields = {field.name: field for kind in reversed(ROW_KINDS) for field in fields_of_kinds(kind)}
+    ambiguous = {field.name for kind in ROW_KINDS for field in fields_of_kinds(kind) if field != fields[field.name]}
+    return types.StructType(
+        [types.StructField(name, types.StringType()) if name in ambiguous else field for name, field in fields.items()]
+    )
+
+
+def optional_columns() -> frozenset[str]:
+    """Return the columns that a table may lack: those of usage, which earlier releases did not write."""
+    others = {field.name for field in fields_of_kinds(*(kind for kind in ROW_KINDS if kind != _NEW_KIND))}
+    return frozenset({field.name for field in fields_of_kinds(_NEW_KIND)} - others | {_NEW_FIELD})
+
+
+def select_typed(table: DataFrame, fields: Sequence[types.StructField], *others: Column) -> DataFrame:
+    """Select fields of rows in a snapshot table, with the types of their kinds, and ``others``.
+
+    All rows must be of kinds that have the fields.
+    """
+    table_types = {field.name: field.dataType for field in snapshot_row_type()}
+
+    def column(field: types.StructField) -> Column:
+        found = f.col(field.name)
+        if table_types[field.name] == field.dataType:
+            return found
+        if isinstance(field.dataType, types.BooleanType):
+            return found.try_cast("boolean").alias(field.name)
+        return f.from_json(found, field.dataType.simpleString()).alias(field.name)
+
+    return table.select(*map(column, fields), *others)
+
+
+def fields_of_kinds(*kinds: str) -> list[types.StructField]:
+    """Return the fields of some kinds of rows, without duplicates, in schema order."""
+    definitions = load.load_schema("snapshot")["definitions"]
+    fields: dict[str, types.StructField] = {}
+    for kind in kinds:
+        for name, inner in definitions[kind]["properties"].items():
+            fields.setdefault(name, types.StructField(name, _spark_type(inner, definitions)))
+    return list(fields.values())
+
+
+def report_row_type(kind: str) -> types.StructType:
+    """Return the type of a line of a report: ``finding``, or ``accepted`` for a finding with its exception."""
+    definitions = load.load_schema("drift")["definitions"]
+    fields = definitions[kind]["properties"].items()
+    return types.StructType([types.StructField(name, _spark_type(inner, definitions)) for name, inner in fields])
+
+
+def _spark_type(inner: Mapping[str, Any], definitions: Mapping[str, Any]) -> types.DataType:
+    """Return the Spark type of a field's schema; Spark fields are always nullable."""
+    if "$ref" in inner:
+        return _spark_type(definitions[inner["$ref"].rpartition("/")[2]], definitions)
+    kinds = inner["type"] if isinstance(inner["type"], list) else [inner["type"]]
+    (kind,) = (each for each in kinds if each != "null")
+    if kind == "array":
+        return types.ArrayType(_spark_type(inner["items"], definitions))
+    if kind == "object" and isinstance(values := inner.get("additionalProperties"), Mapping):
+        return types.MapType(types.StringType(), _spark_type(values, definitions))
+    if kind == "object":
+        fields = inner["properties"].items()
+        return types.StructType([types.StructField(name, _spark_type(field, definitions)) for name, field in fields])
+    if kind == "integer":
+        return types.IntegerType() if inner.get("maximum", 2**31) < 2**31 else types.LongType()
+    return {"string": types.StringType(), "boolean": types.BooleanType()}[kind]
+
 
 PARQUET_FOLDER, PART_FILE = "findings.parquet", "part.parquet"
 
 
 def write_parquet(spark: SparkSession, folder: ReportFolder, staging: Path) -> None:
     """Write the rows of ``findings.jsonl`` in ``staging`` as Parquet, with one file ``part.parquet`` per day."""
-    rows = spark.read.schema(finding_row_type()).json(to_literal_uri(folder.share_file(staging / FINDINGS_FILE)))
+    rows = spark.read.schema(report_row_type("finding")).json(
+        to_literal_uri(folder.share_file(staging / FINDINGS_FILE))
+    )
     days = rows.withColumn("date", f.substring("takenAt", 1, 10)).coalesce(1)
     target = f"{folder.staging_path}/{PARQUET_FOLDER}"
     days.write.partitionBy("date").option("compression", "zstd").parquet(to_uri(target))
@@ -115,12 +216,136 @@ class RemoteReportFolder(ReportFolder):
 
 
 def load_previous(storage: Storage, address: str) -> PreviousReport:
-    """Read the report at a URI; raises the errors of ``history.previous.load_previous``."""
+    """Read the report at a URI; raises the errors of ``history.runs.load_previous``."""
     address = address.rstrip("/")
     with TemporaryDirectory(prefix="topiarist-drift-") as here:
         for name in (SUMMARY_FILE, NOT_EVALUATED_FILE, FINDINGS_FILE, ACCEPTED_FILE):
             storage.download(f"{address}/{name}", Path(here, name))
         try:
-            return previous.load_previous(here)
+            return runs.load_previous(here)
         except TopiaristError as error:
             raise TopiaristError(error.reason, str(error.args[0]).replace(here, address), error.hint) from error
+
+
+# The history of a fleet in tables that Spark reads and writes, at any address.
+#
+# ``drift.spark.engine`` opens it. The tables are the folders of Parquet that ``drift.history.parquet`` describes, with
+# the same names of files, so that runs with and without Spark can share a history.
+
+_RUN_TYPES = {
+    "time": "timestamp",
+    "text": "string",
+    "texts": "array<string>",
+    "count": "bigint",
+    "counts": "map<string, bigint>",
+}
+_RUNS_TYPE = ", ".join(f"{name} {_RUN_TYPES[kind]}" for name, kind in RUN_COLUMNS.items())
+
+
+class SparkHistory(RunHistory):
+    """The history in the tables ``findings`` and ``runs`` below a path or URI."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark, self._path = spark, path.rstrip("/")
+        self._storage = Storage(spark)
+
+    def list_times(self) -> list[str]:
+        """Return the times of all runs, in order."""
+        if not self._storage.list_names(to_uri(self._table(RUNS_TABLE))):
+            return []
+        with translate_errors(Reason.UNREADABLE, self._path):
+            return sorted(_text(row[RUN_TIME]) for row in self._read(RUNS_TABLE).select(RUN_TIME).collect())
+
+    def read_runs(self, times: Sequence[str]) -> list[dict[str, Any]]:
+        """Return ``TREND_COLUMNS`` of the runs with these times, in order."""
+        rows = self._collect(RUNS_TABLE, times, *TREND_COLUMNS)
+        return [row | {"byClass": dict(sorted(row["byClass"].items()))} for row in rows]
+
+    def read_ended(self, times: Sequence[str]) -> list[dict[str, Any]]:
+        """Return ``ENDED_COLUMNS`` of the findings that ended in the runs with these times, in order of time."""
+        return self._collect(FINDINGS_TABLE, times, *ENDED_COLUMNS, where=f.col("status").isin(RESOLVED, DROPPED))
+
+    def read_findings(self, time: str) -> list[dict[str, Any]]:
+        """Return the findings of the run with this time."""
+        return self._collect(FINDINGS_TABLE, [time], *(field.name for field in _findings_type()))
+
+    def write_findings(self, time: str, report: str, dropped: Sequence[FindingRow]) -> None:
+        """Write the findings of a report, with those that ended; they replace those of the same time."""
+        with translate_errors(Reason.UNWRITABLE, self._path):
+            # Not every store can replace a file by a rename: until its new row is written, the run does not count.
+            self._storage.remove(self._file(RUNS_TABLE, time))
+            row_type = report_row_type("accepted")
+            age = f.to_timestamp(f.lit(time)).cast("long") - f.to_timestamp("seenSince").cast("long")
+            rows = self._parse(list(map(json.dumps, dropped)), row_type)
+            for name, state in STATE_BY_FILE.items():
+                part = self._spark.read.schema(row_type).json(to_literal_uri(f"{report}/{name}"))
+                changed = {} if state is None else {"status": f.lit(state)}
+                changed |= {"ageSeconds": f.greatest(age, f.lit(0))} if state == RESOLVED else {}
+                rows = rows.union(part.withColumns(changed))
+            times = {name: f.to_timestamp(name) for name in TIME_COLUMNS - {RUN_TIME}}
+            run_time = f.to_timestamp(f.lit(time)).alias(RUN_TIME)
+            self._write(FINDINGS_TABLE, time, rows.withColumns(times).select(run_time, "*"))
+
+    def write_run(self, row: Mapping[str, Any]) -> None:
+        """Write a run; it replaces the run of the same time."""
+        with translate_errors(Reason.UNWRITABLE, self._path):
+            run_type = types._parse_datatype_string(_RUNS_TYPE)
+            assert isinstance(run_type, types.StructType)
+            self._write(RUNS_TABLE, row[RUN_TIME], self._parse([json.dumps(row)], run_type))
+
+    def _parse(self, lines: list[str], row_type: types.StructType) -> DataFrame:
+        texts = create_table(self._spark, [(line,) for line in lines], "line string")
+        return texts.select(f.from_json("line", row_type).alias("row")).select("row.*")
+
+    def _write(self, table: str, time: str, rows: DataFrame) -> None:
+        """Replace the rows of a run by one file."""
+        # Spark names files at random: the file is written apart, and then gets the name of its run.
+        staging, file = f"{to_uri(self._table(table))}/.topiarist-{token_hex(8)}", self._file(table, time)
+        self._spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        try:
+            rows.coalesce(1).write.option("compression", "zstd").parquet(staging)
+            (part,) = (one for one in self._storage.list_files(staging) if one.endswith(".parquet"))
+            self._storage.make_folder(file.rpartition("/")[0], self._path)
+            self._storage.remove(file)
+            self._storage.move(part, file)
+        finally:
+            self._storage.remove(staging)
+
+    def _file(self, table: str, time: str) -> str:
+        return f"{to_uri(self._table(table))}/date={time[:10]}/{parse_time(time):%Y%m%dT%H%M%SZ}.parquet"
+
+    def _read(self, table: str) -> DataFrame:
+        fields = types._parse_datatype_string(_RUNS_TYPE) if table == RUNS_TABLE else _findings_type()
+        assert isinstance(fields, types.StructType)
+        dated = types.StructType([*fields, types.StructField("date", types.DateType())])
+        return self._spark.read.schema(dated).parquet(to_literal_uri(self._table(table)))
+
+    def _collect(self, table: str, times: Sequence[str], *names: str, where: Any = None) -> list[dict[str, Any]]:
+        with translate_errors(Reason.UNREADABLE, self._path):
+            rows = (
+                self._read(table)
+                .where(f.col("date") >= times[0][:10])
+                .where(f.col(RUN_TIME).isin([*map(parse_time, times)]))
+            )
+            rows = rows if where is None else rows.where(where)
+            return [_to_row(row.asDict(recursive=True)) for row in rows.select(*names).orderBy(RUN_TIME).collect()]
+
+    def _table(self, table: str) -> str:
+        return f"{self._path}/{table}"
+
+
+def _findings_type() -> types.StructType:
+    fields = [
+        types.StructField(field.name, types.TimestampType() if field.name in TIME_COLUMNS else field.dataType)
+        for field in report_row_type("accepted")
+    ]
+    return types.StructType([types.StructField(RUN_TIME, types.TimestampType()), *fields])
+
+
+def _text(time: datetime) -> str:
+    """Return a time of Spark, which is in the time zone of this process, as in a report."""
+    return format_time(time.astimezone(UTC))
+
+
+def _to_row(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: _text(value) if isinstance(value, datetime) else value for name, value in row.items()}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from topiarist.adapters.snapshots.files import MAX_ROW_BYTES, printable_path, unusable_snapshot_error
-from topiarist.drift.results import ClusterResult
+from topiarist.drift.compare import ClusterResult
 from topiarist.drift.task import Caches, Part, Shipped, work
 from topiarist.errors import Reason, TopiaristError
 from topiarist.text import humanize_bytes

@@ -14,15 +14,77 @@ import pytest
 
 from support.builders import manifest, replica_lists, topic
 from topiarist.desired.resolve import resolve
-from topiarist.drift.checks import sorted_runs
+from topiarist.drift.checks import cross_cluster
 from topiarist.drift.checks.cross_cluster import (
     MAX_SHOWN_CLUSTERS,
     Deviation,
     DeviationIndex,
+    SortedRuns,
     SpecGroups,
     make_deviation,
 )
 from topiarist.model.spec import ClusterSpec, TopicSpec
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make runs of three rows, and merge each four of them."""
+    monkeypatch.setattr(cross_cluster, "_MAX_ROWS_IN_MEMORY", 3)
+    monkeypatch.setattr(cross_cluster, "_MAX_RUNS_PER_ROUND", 4)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("number", [0, 1, 3, 11, 12, 700])
+def test_rows_come_in_order_from_few_files(number: int, tmp_path: Path) -> None:
+    """All rows are read in order, each as often as it was added; files are few and have no name."""
+    random = Random(number)
+    rows = [(f"{random.randrange(100)}", random.choice("ab")) for _ in range(number)]
+    most = 0
+    with closing(SortedRuns(tmp_path)) as runs:
+        for row in rows:
+            runs.add(row)
+            most = max(most, runs.open_files)
+        assert list(runs.rows()) == sorted(rows)
+        assert list(tmp_path.iterdir()) == []
+    assert most == {0: 0, 1: 0, 3: 1, 11: 3, 12: 3, 700: 11}[number]
+    assert runs.open_files == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_any_text_keeps_its_content_and_place() -> None:
+    """Line ends, separators, quotes and characters of any plane are as they were, and sort by their characters."""
+    texts = (
+        "",
+        "a",
+        "a\n",
+        "a\0b",
+        'a"',
+        "a!",
+        "a\\",
+        "a b",
+        "\u2028",
+        "\x85",
+        "\ud800",
+        "\U0001f600",
+        "\ufffd",
+        "\r\n",
+        "é",
+    )
+    with closing(SortedRuns()) as runs:
+        for text in texts:
+            runs.add((text, "x", text))
+        assert list(runs.rows()) == sorted((text, "x", text) for text in texts)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    """A file that cannot be written is an ``OSError``."""
+    with closing(SortedRuns(tmp_path / "gone")) as runs:
+        runs.add(("a",))
+        runs.add(("b",))
+        with pytest.raises(FileNotFoundError):
+            runs.add(("c",))
+
 
 NAMES = [f"cluster-{number:04}" for number in range(1000)]
 
@@ -102,7 +164,7 @@ def expected(added: Iterable[tuple[str, list[Deviation]]]) -> list[dict[str, Any
 @pytest.mark.parametrize("seed", range(5))
 def test_it_is_the_same_where_deviations_are(seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Differences are the same in memory, on disk, and if each deviation is added in any of the ways."""
-    monkeypatch.setattr(sorted_runs, "_MAX_ROWS_IN_MEMORY", 7)
+    monkeypatch.setattr(cross_cluster, "_MAX_ROWS_IN_MEMORY", 7)
     random = Random(seed)
     added = [(name, random.sample(VARIANTS, random.randint(0, 5))) for name in NAMES[:200]]
     for share in (0.0, 0.5, 1.0):

@@ -27,9 +27,12 @@ from topiarist.drift.checks.placement import find_checker
 from topiarist.drift.compare import Comparison, compare_cluster
 from topiarist.drift.findings.finding import make_findings
 from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
+from topiarist.errors import Reason
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
-from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
+from topiarist.model.state import AppliedSpec, ClusterState, OwnershipRecord, ReadError, TopicState
+from topiarist.planning.builder import TopicPlanBuilder
+from topiarist.planning.diff import COMPARED_FIELDS, ComparedField, TopicPart
 from topiarist.planning.planner import make_plan_context, plan_topic
 
 RUNS = (
@@ -135,6 +138,14 @@ def owned(**changes: Any) -> Change:
     return lambda topic: replace(topic, record=OwnershipRecord(**{"owner": "default", **changes}))
 
 
+def applied(**changes: Any) -> Change:
+    """Return a change that records the applied values of the topic, with these changes."""
+    return owned(
+        config_keys=tuple(sorted(CONFIG)),
+        applied=AppliedSpec(**{"partitions": 3, "config": tuple(sorted(CONFIG.items())), **changes}),
+    )
+
+
 DIFFERENT: dict[str, tuple[Change, dict[str, Any]]] = {
     "another value": (configured(retention_ms="6"), {}),
     "another text for the value": (configured(retention_ms="05"), {}),
@@ -158,9 +169,13 @@ DIFFERENT: dict[str, tuple[Change, dict[str, Any]]] = {
         lambda topic: replace(topic, replicas=((1,), *topic.replicas[1:])),
         {"replicationFactor": None},
     ),
-    "in-sync replicas in words": (
-        configured(min_insync_replicas="+2"),
-        {"config": {**CONFIG, "min.insync.replicas": "+2"}},
+    "more in-sync replicas than replicas": (
+        configured(min_insync_replicas="+3"),
+        {"config": {**CONFIG, "min.insync.replicas": "+3"}},
+    ),
+    "a segment that stops newer brokers": (
+        configured(segment_bytes="1000"),
+        {"config": {**CONFIG, "segment.bytes": "1000"}},
     ),
     "placed elsewhere": (lambda topic: topic, {"replicaAssignment": [[1, 2], [2, 3], [1, 3]]}),
     "a hole": (lambda topic: replace(topic, partition_ids=(0, 1, 3)), {}),
@@ -168,7 +183,12 @@ DIFFERENT: dict[str, tuple[Change, dict[str, Any]]] = {
     "ignored": (lambda topic: topic, {"ignore": ["partitions"]}),
     "unwanted": (lambda topic: topic, {"ensure": "Absent"}),
     "another owner": (owned(owner="another"), {}),
+    "another applied value": (applied(config=(("min.insync.replicas", "2"), ("retention.ms", "6"))), {}),
+    "another applied size": (applied(partitions=2), {}),
+    "another applied removal": (applied(remove_unmanaged=True), {}),
     "another name": (lambda topic: replace(topic, name="orders2"), {}),
+    "a record of fewer keys": (owned(config_keys=("retention.ms",)), {}),
+    "a tombstone": (owned(config_keys=tuple(sorted(CONFIG)), deleted=True), {}),
 }
 """One difference each between a topic and its spec; not every difference is a finding."""
 
@@ -182,10 +202,15 @@ ALIKE: dict[str, tuple[Change, dict[str, Any], bool]] = {
     "other order": (lambda topic: replace(topic, config=dict(sorted(topic.config.items(), reverse=True))), {}, True),
     "no record": (lambda topic: replace(topic, record=None, record_valid=False), {}, False),
     "a stale record": (lambda topic: replace(topic, record=OwnershipRecord("another"), record_valid=False), {}, False),
-    "a record of fewer keys": (owned(config_keys=("retention.ms",)), {}, False),
-    "a tombstone": (owned(config_keys=tuple(sorted(CONFIG)), deleted=True), {}, False),
+    "in-sync replicas with a sign": (
+        configured(min_insync_replicas="+2"),
+        {"config": {**CONFIG, "min.insync.replicas": "+2"}},
+        True,
+    ),
+    "applied values": (applied(), {}, True),
+    "applied values without a size": (applied(partitions=None), {"partitions": None}, True),
 }
-"""Variants that are equal, each with a flag for a complete ownership record."""
+"""Variants that are equal, each with a flag for an ownership record."""
 
 
 def wanted(**fields: Any) -> TopicSpec:
@@ -219,10 +244,59 @@ def test_a_near_miss_is_not_settled(case: tuple[Change, dict[str, Any]]) -> None
 
 @pytest.mark.parametrize("case", ALIKE.values(), ids=ALIKE.keys())
 def test_what_is_settled(case: tuple[Change, dict[str, Any], bool]) -> None:
-    """A topic that no plan would change is equal, and a missing or different ownership record is counted."""
+    """A topic that no plan would change is equal, and a missing ownership record is counted."""
     change, fields, known = case
     found = settled(change(TOPIC), wanted(**fields))
     assert (found.names, found.missing_record) == ({"orders"}, 0 if known else 1)
+
+
+NOT_COMPARED = {
+    # Who and where it is; the documents that it comes from.
+    *("topic", "cluster", "manifest", "profile_labels", "inherited_keys", "excluded_default_keys"),
+    # Values of a topic that is created.
+    *("create_partitions", "create_replication_factor"),
+    # They decide what becomes of a difference, or what a plan says beside one.
+    *("observe_only", "keyed", "co_partition_group"),
+    # They decide whether a plan must be made at all.
+    *("absent", "ignored_fields", "allowed_moves", "spread_within_one"),
+    # Compared with the ownership record.
+    "remove_unmanaged",
+}
+"""Fields of ``TopicSpec`` that no row of ``COMPARED_FIELDS`` compares with a topic."""
+
+PARTS = {
+    "replicas": TopicPart.REPLICAS,
+    "config": TopicPart.CONFIG,
+    # Conditions of equality, each with a case in ``DIFFERENT`` or ``ALIKE``.
+    **dict.fromkeys(("name", "partition_ids", "reassigning_partitions", "record", "record_valid")),
+    # Nothing that a spec asks for.
+    **dict.fromkeys(("identity", "topic_id", "modified_externally", "unknown_fields")),
+}
+"""Fields of ``TopicState`` with the part that rows of ``COMPARED_FIELDS`` compare; None for all others."""
+
+
+def test_every_field_has_its_place() -> None:
+    """A new field of a spec or a topic is compared by a row of the table, or named here with the reason why not."""
+    names = {field.name for fields in COMPARED_FIELDS.values() for field in fields}
+    assert names.isdisjoint(NOT_COMPARED)
+    assert names | NOT_COMPARED == {*TopicSpec.__struct_fields__}
+    assert PARTS.keys() == {*TopicState.__struct_fields__}
+    assert {*PARTS.values()} - {None} | {TopicPart.SIZE} == COMPARED_FIELDS.keys() == {*TopicPart}
+
+
+@pytest.mark.parametrize("part", TopicPart)
+def test_a_new_field_is_compared_by_plans_and_reports(part: TopicPart, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more row of the table makes a difference for a plan, and the same finding with and without the check."""
+    asked = wanted()
+
+    def refuse(builder: TopicPlanBuilder, _topic: TopicState) -> None:
+        builder.add_refusal(Reason.FEWER_PARTITIONS, "differs", ("partitions",))
+
+    monkeypatch.setitem(COMPARED_FIELDS, part, [*COMPARED_FIELDS[part], ComparedField("x", lambda *_: False, refuse)])
+    found = empty([asked])
+    seen = recorded(PlanInput(cluster_state("x", TOPIC), PROD_CLUSTER, (asked,), RunOptions()), found)
+    rows = compare_cluster(seen, PROD_CLUSTER, [asked], RunOptions(), "").rows
+    assert (found.names, [row["message"] for row in rows]) == (set(), ["differs"])
 
 
 @pytest.mark.parametrize("mark", ["deleting", "faults"])

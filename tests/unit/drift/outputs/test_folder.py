@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from topiarist.drift.compare import LINE_FILES
 from topiarist.drift.outputs import folder as folder_
 from topiarist.drift.outputs import html
 from topiarist.drift.outputs.folder import ReportFolder
-from topiarist.drift.results import LINE_FILES
 from topiarist.errors import Reason, TopiaristError
 
 FORMATTED = ["metrics.prom", "report.html", "summary.json", "summary.md"]

@@ -1,6 +1,6 @@
 """Hadoop's file systems without a JVM: two schemes over folders of this machine.
 
-It has only the methods that ``drift.spark.filesystem`` calls, with Hadoop's own rules where they surprise: a rename is
+It has only the methods that ``drift.spark.session`` calls, with Hadoop's own rules where they surprise: a rename is
 refused instead of raising, a copy to a local file leaves a checksum file unless it is raw, a folder with content is
 removed only recursively.
 """

@@ -11,6 +11,7 @@ import pytest
 
 from support.cli.runs import document
 from support.drift.small_fleet import (
+    SNAPSHOT_TIME,
     cluster_state,
     owned_topic,
     read_rows,
@@ -22,15 +23,16 @@ from support.drift.small_fleet import (
 from topiarist.cli.main import run
 from topiarist.drift import report as report_module
 from topiarist.drift.checks import cross_cluster
-from topiarist.drift.results import ClusterResult
+from topiarist.drift.compare import ClusterResult
+from topiarist.drift.snapshots import SnapshotFile, SnapshotLines
 from topiarist.drift.spark import job, worker
 from topiarist.drift.spark.job import distribute
-from topiarist.drift.task import LiveCluster, Part
+from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, ConnectOptions, LiveCluster, Part
 from topiarist.errors import Reason, TopiaristError
 from unit.drift.spark.conftest import Place
 from unit.drift.spark.local_spark import Table
 from unit.drift.spark.local_store import STORE
-from unit.drift.spark.test_reports import report, texts
+from unit.drift.spark.test_engine import report, texts
 
 NAMES = [f"c{number}" for number in range(8)]
 
@@ -125,20 +127,25 @@ def test_results_on_the_disks_of_other_machines_are_missed(
 
 
 @pytest.mark.parametrize(
-    ("count", "most", "tasks"), [(0, 0, 1), (3, 0, 3), (6, 0, 6), (20, 0, 6), (20, 2, 10), (20, 3, 7), (20, 16, 6)]
+    ("count", "is_live", "tasks"),
+    [(0, False, 1), (3, False, 3), (6, False, 6), (20, False, 6), (200, False, 6), (20, True, 6), (97, True, 7)],
 )
-def test_parts_are_tasks_of_even_size(place: Place, count: int, most: int, tasks: int) -> None:
-    """There are three tasks for each core, or more if a task may have few parts; each has the parts of all sizes."""
-    parts = [Part(str(number), None) for number in range(count)]
-    sizes = {str(number): number for number in range(count)}
-    rdd: Any = distribute(place.spark, parts, sizes, most)  # type: ignore[arg-type]
+def test_parts_are_tasks_of_even_size(place: Place, count: int, is_live: bool, tasks: int) -> None:
+    """There are three tasks for each core, or more for live clusters; each has the parts of all sizes."""
+    live, lines = (
+        LiveCluster(ConnectOptions("default", 1.0)),
+        [SnapshotLines(SnapshotFile(SNAPSHOT_TIME, "", number), ()) for number in range(count)],
+    )
+    parts = [Part(str(number), live if is_live else lines[number]) for number in range(count)]
+    rdd: Any = distribute(place.spark, parts)  # type: ignore[arg-type]
     found = [[int(part.cluster) for part in each] for each in rdd.partitions()]
     assert len(found) == tasks
     assert sorted(chain(*found)) == [*range(count)]
     lengths = [*map(len, found)]
     assert max(lengths) - min(lengths) <= 1
-    assert all(len(each) <= most for each in found if most)
-    assert [each[0] for each in found if each] == [*range(count)][::-1][: min(tasks, count)]
+    assert not is_live or max(lengths) <= MAX_PARALLEL_CLUSTERS
+    first = [*range(count)] if is_live else [*range(count)][::-1]
+    assert [each[0] for each in found if each] == first[: min(tasks, count)]
 
 
 def test_live_clusters_are_read_by_tasks(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

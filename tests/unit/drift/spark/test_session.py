@@ -1,4 +1,4 @@
-"""The session of Spark: its settings, what is hidden while it starts, and what executors receive."""
+"""Sessions of Spark, the stores that they reach, and their errors as those of users."""
 
 from __future__ import annotations
 
@@ -11,17 +11,259 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from support.waiting import wait_until
 from topiarist.drift.spark import session
 from topiarist.drift.spark.session import (
+    HINT_SHARED,
+    Storage,
     create_local_session,
     is_distributed,
     start_session,
     suppress_banner,
+    translate_errors,
     without_pyarrow,
 )
+from topiarist.errors import Reason, TopiaristError
+from unit.drift.spark.conftest import Place
+from unit.drift.spark.local_store import STORE, JavaError, Throwable
+
+TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: found 3, wanted 4\n\n'
+
+CAUSES = [
+    (
+        "UnsupportedFileSystemException",
+        'No FileSystem for scheme "s3a"',
+        "Spark has no file system for this address",
+        "--packages",
+    ),
+    ("ClassNotFoundException", "S3A: FileSystem not found", "Spark has no file system for this address", "--packages"),
+    ("OutOfMemoryError", "GC overhead", "Spark ran out of memory", "--driver-memory"),
+    ("SparkException", "Java heap space", "Spark ran out of memory", "--driver-memory"),
+    ("RuntimeException", "a is not a Parquet file", "found no Parquet, or an incomplete file", None),
+    ("RuntimeException", "no Parquet magic", "found no Parquet, or an incomplete file", None),
+    ("RuntimeException", "CorruptStatistics", "found no Parquet, or an incomplete file", None),
+    ("FileNotFoundException", "File a is absent", "Spark found no such file or folder", HINT_SHARED),
+    ("AnalysisException", "[PATH_NOT_FOUND] a", "Spark found no such file or folder", HINT_SHARED),
+    ("SparkException", "[FAILED_READ_FILE.FILE_NOT_EXIST] a", "Spark found no such file or folder", HINT_SHARED),
+    ("AccessControlException", "x", "Spark has no permission for this", None),
+    ("AccessDeniedException", "x", "Spark has no permission for this", None),
+    ("IOException", "Permission denied: user=x", "Spark has no permission for this", None),
+    ("IllegalStateException", None, "Spark failed: IllegalStateException: ", None),
+    ("PythonException", TRACE, "Spark failed: PythonException: ValueError: found 3, wanted 4", None),
+    ("SparkException", "\n Job aborted\n\tat x.y(Z.java)", "Spark failed: SparkException: Job aborted", None),
+]
+
+
+def translated(error: Exception, path: str = "") -> TopiaristError:
+    """Return the translation of an error."""
+    with pytest.raises(TopiaristError) as raised, translate_errors(path=path):
+        raise error
+    assert raised.value.__cause__ is error
+    return raised.value
+
+
+@pytest.mark.parametrize(("name", "text", "message", "hint"), CAUSES)
+def test_a_known_cause_has_plain_words_and_a_hint(name: str, text: str | None, message: str, hint: str | None) -> None:
+    """The message begins with plain words and has the cause in parentheses; the hint says what to do, if anything."""
+    error = translated(JavaError(name, text))
+    said = str(error.args[0])
+    assert said.startswith(message)
+    assert "\n" not in said
+    assert message.startswith("Spark failed") or said == f"{message} ({name}: {text})"
+    assert (hint in error.hint) if hint else error.hint == ""
+    assert error.reason is Reason.SPARK_FAILED
+
+
+@pytest.mark.parametrize("depth", [1, 3, 40])
+def test_the_innermost_cause_is_named(depth: int) -> None:
+    """However deep the causes are, the first cause is the one that users see."""
+    cause = Throwable("UnknownHostException", "bucket")
+    for number in range(depth):
+        cause = Throwable(f"Outer{number}", "job aborted", cause)
+    assert "Spark failed: UnknownHostException: bucket" in str(translated(JavaError("Outermost", "", cause)))
+
+
+def test_causes_in_a_circle_end() -> None:
+    """An exception that is its own cause is named like any other."""
+    error = JavaError("CircularException", "round")
+    error.java_exception._cause = error.java_exception
+    assert "Spark failed: CircularException: round" in str(translated(error))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            Py4JNetworkError("Answer from Java side is empty"),
+            "Spark failed: the JVM of Spark has ended: Answer from Java side",
+        ),
+        (ConnectionRefusedError(111, "refused"), "Spark failed: the JVM of Spark has ended: [Errno 111] refused"),
+        (Py4JError(""), "Spark failed: the JVM of Spark has ended: Py4JError"),
+        (PySparkRuntimeError("[JAVA_GATEWAY_EXITED] It exited"), "the JVM of Spark did not start ([JAVA_GATEWAY"),
+        (PySparkException("[UNRESOLVED_COLUMN] a\nb"), "Spark failed: [UNRESOLVED_COLUMN] a"),
+        (PySparkException(" \n"), "Spark failed: "),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_an_error_without_a_java_exception_is_named(error: Exception, message: str) -> None:
+    """Errors of PySpark are named by their first line; an error of the connection says that the JVM has ended."""
+    said = str(translated(error).args[0])
+    assert said.startswith(message)
+    assert "\n" not in said
+
+
+def test_a_captured_exception_is_asked_for_its_cause() -> None:
+    """An exception that PySpark made of one of Java's is named by the cause of that one."""
+    error = PySparkException("an outer message")
+    error._origin = Throwable("SparkException", "x", Throwable("AccessControlException", "y"))  # type: ignore[attr-defined]
+    assert str(translated(error).args[0]) == "Spark has no permission for this (AccessControlException: y)"
+
+
+def test_a_jvm_that_ends_meanwhile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the JVM cannot be asked for the cause, the Python message is used."""
+
+    def fail(_: Throwable) -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(Throwable, "getCause", fail)
+    error = PySparkException("an outer message")
+    error._origin = Throwable("SparkException", "x")  # type: ignore[attr-defined]
+    assert str(translated(error).args[0]) == "Spark failed: an outer message"
+
+
+def test_the_path_comes_first_and_long_causes_are_cut() -> None:
+    """The message starts with the path, and the text of a cause has a limited length."""
+    said = str(translated(JavaError("IOException", "x" * 5000), "s3a://bucket/a").args[0])
+    assert said.startswith("s3a://bucket/a: Spark failed: IOException: xxx")
+    assert 300 < len(said) < 500
+
+
+def test_errors_of_topiarist_pass_unchanged() -> None:
+    """An error that topiarist raised keeps its reason and its message, and the given reason is for all others."""
+    mine = TopiaristError(Reason.UNWRITABLE, "x: cannot be written")
+    with pytest.raises(TopiaristError) as raised, translate_errors(Reason.UNREADABLE):
+        raise mine
+    assert raised.value is mine
+    with pytest.raises(TopiaristError) as raised, translate_errors(Reason.UNREADABLE):
+        raise JavaError("IOException", "x")
+    assert raised.value.reason is Reason.UNREADABLE
+
+
+MISSING = f"{STORE}/missing"
+
+
+@pytest.fixture
+def storage(place: Place) -> Storage:
+    """Return a store with some files, which are at two depths and hidden or not."""
+    for name in ("one.jsonl", "a/two.jsonl", ".hidden", "a/_SUCCESS", "_b/three.jsonl"):
+        (place.store / name).parent.mkdir(exist_ok=True)
+        (place.store / name).write_bytes(f"{name}\nsecond\nthird".encode())
+    return Storage(place.spark)  # type: ignore[arg-type]
+
+
+def test_files_are_found_at_any_depth(storage: Storage) -> None:
+    """Hidden files and markers are left out; a file is itself, also if its name begins with a point."""
+    assert storage.list_files(STORE) == [f"{STORE}/{name}" for name in ("_b/three.jsonl", "a/two.jsonl", "one.jsonl")]
+    assert storage.list_files(f"{STORE}/.hidden") == [f"{STORE}/.hidden"]
+
+
+def test_names_tell_nothing_a_file_and_a_folder_apart(storage: Storage) -> None:
+    """No names, one empty name, and the names in the folder."""
+    assert storage.list_names(MISSING) is None
+    assert storage.list_names(f"{STORE}/one.jsonl") == [""]
+    assert storage.list_names(f"{STORE}/a") == ["_SUCCESS", "two.jsonl"]
+
+
+@pytest.mark.parametrize("chunk", [1, 9, 10, 11, 1 << 20])
+@pytest.mark.parametrize("content", ["", "first", "first\n", "one.jsonl\nsecond\n\n"])
+def test_a_first_line_ends_with_its_newline(
+    storage: Storage, place: Place, monkeypatch: pytest.MonkeyPatch, content: str, chunk: int
+) -> None:
+    """The first line is read in any number of pieces, and the rest is not."""
+    monkeypatch.setattr(session, "_CHUNK_BYTES", chunk)
+    (place.store / "one.jsonl").write_text(content)
+    assert storage.read_first_line(f"{STORE}/one.jsonl").decode() == "".join(content.splitlines(keepends=True)[:1])
+    assert b"".join(storage.read_chunks(f"{STORE}/one.jsonl")).decode() == content
+    assert place.spark.configuration.open_streams == 0
+
+
+def test_a_file_and_a_row_have_limits(storage: Storage, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file and a first line of the largest size are read; a byte more is an error that names both sizes."""
+    address = f"{STORE}/one.jsonl"
+    for name, line in (("MAX_BYTES", b"x" * 2048), ("MAX_ROW_BYTES", b"x" * 2047 + b"\n")):
+        with monkeypatch.context() as patch:
+            patch.setattr(session, name, 2048)
+            (place.store / "one.jsonl").write_bytes(line)
+            assert storage.read_first_line(address) == line
+            (place.store / "one.jsonl").write_bytes(b"x" + line)
+            with pytest.raises(TopiaristError, match=r"found .* (more than|wanted at most) 2 KiB") as raised:
+                storage.read_first_line(address)
+            assert str(raised.value.args[0]).startswith(address)
+            assert raised.value.reason is Reason.SNAPSHOT_UNUSABLE
+
+
+@pytest.mark.parametrize(("length", "tail"), [(4, b"hird"), (100, b"one.jsonl\nsecond\nthird")])
+def test_a_tail_is_the_end_or_the_whole(storage: Storage, place: Place, length: int, tail: bytes) -> None:
+    """The last bytes of a file are read, or all of a shorter file."""
+    assert storage.read_tail(f"{STORE}/one.jsonl", length) == tail
+    assert place.spark.configuration.open_streams == 0
+
+
+def test_files_are_copied_and_stay(storage: Storage, place: Place, tmp_path: Path) -> None:
+    """A copy replaces its target, creates its folders, leaves its source, and adds no file of checksums."""
+    here = tmp_path / "here"
+    here.mkdir()
+    storage.download(f"{STORE}/one.jsonl", here / "copy")
+    assert [path.name for path in here.iterdir()] == ["copy"]
+    assert (here / "copy").read_bytes() == (place.store / "one.jsonl").read_bytes()
+    for text in ("new", "newer"):
+        (here / "copy").write_text(text)
+        storage.upload(here / "copy", f"{STORE}/new/folder/copy")
+        assert (place.store / "new" / "folder" / "copy").read_text() == (here / "copy").read_text() == text
+
+
+def test_folders_are_made_moved_and_removed(storage: Storage, place: Place) -> None:
+    """A folder is made with its parents, moved with its content, and removed with it; nothing to remove is no error."""
+    storage.make_folder(f"{STORE}/x/y", "x")
+    storage.make_folder(f"{STORE}/x/y", "x")
+    assert (place.store / "x" / "y").is_dir()
+    storage.move(f"{STORE}/a", f"{STORE}/x/a")
+    assert (place.store / "x" / "a" / "two.jsonl").exists()
+    assert not (place.store / "a").exists()
+    storage.remove(f"{STORE}/x")
+    storage.remove(f"{STORE}/x")
+    assert not (place.store / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("act", "named", "reason"),
+    [
+        (lambda it: it.list_files(MISSING), MISSING, Reason.UNREADABLE),
+        (lambda it: it.list_names("s3x://a"), "s3x://a", Reason.UNREADABLE),
+        (lambda it: it.read_first_line(MISSING), MISSING, Reason.SNAPSHOT_UNUSABLE),
+        (lambda it: [*it.read_chunks(MISSING)], MISSING, Reason.UNREADABLE),
+        (lambda it: [*it.read_chunks(MISSING, Reason.SNAPSHOT_UNUSABLE)], MISSING, Reason.SNAPSHOT_UNUSABLE),
+        (lambda it: it.read_tail(MISSING, 4), MISSING, Reason.SNAPSHOT_UNUSABLE),
+        (lambda it: it.download(MISSING, Path("/nonexistent/x")), MISSING, Reason.UNREADABLE),
+        (lambda it: it.upload(Path("/nonexistent/x"), MISSING), MISSING, Reason.UNWRITABLE),
+        (lambda it: it.make_folder(f"{STORE}/one.jsonl/x", "the report"), "the report", Reason.UNWRITABLE),
+        (lambda it: it.move(MISSING, f"{STORE}/new"), f"{STORE}/new", Reason.UNWRITABLE),
+        (lambda it: it.move(f"{STORE}/a", f"{STORE}/_b"), f"{STORE}/_b", Reason.UNWRITABLE),
+        (lambda it: it.move("s3x://a", f"{STORE}/new"), f"{STORE}/new", Reason.UNWRITABLE),
+        (lambda it: it.remove("s3x://a"), "s3x://a", Reason.UNWRITABLE),
+    ],
+)
+def test_an_error_names_the_address(
+    storage: Storage, act: Callable[[Storage], object], named: str, reason: Reason
+) -> None:
+    """The error of each operation begins with the address that the user knows, and has the reason of the operation."""
+    with pytest.raises(TopiaristError) as raised:
+        act(storage)
+    assert str(raised.value.args[0]).startswith(f"{named}: ")
+    assert raised.value.reason is reason
 
 
 class Builder:

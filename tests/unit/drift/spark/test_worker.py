@@ -12,7 +12,7 @@ import pytest
 
 from topiarist.desired.resolve import Desired
 from topiarist.drift.checks.cross_cluster import Deviation
-from topiarist.drift.results import ClusterResult
+from topiarist.drift.compare import ClusterResult
 from topiarist.drift.spark import worker
 from topiarist.drift.spark.worker import DEVIATION, FAILURE, RESULT, load_job, run_task, split_lines
 from topiarist.drift.task import Caches, Shipped

@@ -1,4 +1,4 @@
-"""Snapshots that only Spark can read: which are listed, which errors they have, and how they reach the tasks."""
+"""Reports by the engine of Spark, and the snapshots that only Spark can read."""
 
 from __future__ import annotations
 
@@ -8,15 +8,28 @@ from typing import Any
 
 import pytest
 
-from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic, write_snapshot
+from support.drift.small_fleet import (
+    REPLICA_LISTS,
+    SNAPSHOT_TIME,
+    cluster_state,
+    owned_topic,
+    read_rows,
+    read_summary,
+    topic_document,
+    write_manifests,
+    write_snapshot,
+)
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow
-from topiarist.drift.spark import columns
-from topiarist.drift.spark.inputs import SparkSnapshotInventory, distribute_snapshots, snapshot_sources
-from topiarist.drift.task import LocalLines, Part, SnapshotLines
+from topiarist.cli.main import run
+from topiarist.drift.snapshots import LocalLines
+from topiarist.drift.spark import outputs
+from topiarist.drift.spark.engine import SparkSnapshotInventory, distribute_parts
+from topiarist.drift.task import Part
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import TopicState
 from unit.drift.spark.conftest import Place
 from unit.drift.spark.local_store import STORE, FileSystem, HadoopPath, InputStream, JavaError
 
@@ -34,9 +47,9 @@ def write_table(place: Place, table: Path, *names: str, drop: str = "") -> None:
     """Write a table with the snapshots of some clusters, in no useful order."""
     source = table.with_name("source.json")
     source.write_bytes(b"".join(line for name in names for line in lines_of(name, "a", "b")[::-1]))
-    rows = place.spark.read.schema(columns.snapshot_row_type()).json(source.as_uri())
+    rows = place.spark.read.schema(outputs.snapshot_row_type()).json(source.as_uri())
     source.unlink()
-    rows.select(*(name for name in columns.snapshot_row_type().names if name != drop)).write.parquet(table.as_uri())
+    rows.select(*(name for name in outputs.snapshot_row_type().names if name != drop)).write.parquet(table.as_uri())
 
 
 def open_inventory(place: Place, *paths: str | Path) -> SparkSnapshotInventory:
@@ -88,7 +101,7 @@ def test_an_unusable_file_is_named(place: Place, content: bytes, message: str) -
 
 def test_a_file_that_cannot_be_read_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A first row that is too long is an invalid row, and the other snapshots are used."""
-    monkeypatch.setattr("topiarist.drift.spark.filesystem.MAX_ROW_BYTES", 2000)
+    monkeypatch.setattr("topiarist.drift.spark.session.MAX_ROW_BYTES", 2000)
     write_snapshot(place.store, "eu", cluster_state("eu"))
     (place.store / "us.jsonl").write_bytes(b"x" * 2001)
     found = open_inventory(place, STORE)
@@ -161,7 +174,7 @@ def test_the_rows_of_a_table_are_lines_in_order_of_kind(place: Place) -> None:
     rows = [json.loads(row.text) for row in found]
     assert [*map(drop_nulls, rows)] == [drop_nulls(json.loads(line)) for line in lines_of("eu", "a", "b")]
     kinds = ("cluster", "topic", "topic")
-    assert [{*row} for row in rows] == [{field.name for field in columns.fields_of_kinds(kind)} for kind in kinds]
+    assert [{*row} for row in rows] == [{field.name for field in outputs.fields_of_kinds(kind)} for kind in kinds]
 
 
 def drop_nulls(value: Any) -> Any:
@@ -181,19 +194,21 @@ def open_all_kinds(place: Place, tmp_path: Path) -> SparkSnapshotInventory:
     return open_inventory(place, tmp_path / "here", f"{STORE}/files", f"{STORE}/t.parquet")
 
 
+def parts_of(inventory: SparkSnapshotInventory) -> list[Any]:
+    """Return the part of each cluster with a snapshot."""
+    return [Part(name, inventory.find_lines(name)) for name in inventory.files]
+
+
 def test_sources_have_lines_where_a_task_can_read_them(place: Place, tmp_path: Path) -> None:
     """A task reads a local file by itself; the lines of all other snapshots are added on the way to it."""
-    sources = snapshot_sources(open_all_kinds(place, tmp_path))
-    assert sorted(sources) == ["ap", "eu", "us"]
-    lines = {name: each.lines for name, each in sources.items() if isinstance(each, SnapshotLines)}
+    lines = {part.cluster: part.source.lines for part in parts_of(open_all_kinds(place, tmp_path))}
     assert lines == {"ap": LocalLines(str(tmp_path / "here" / "ap.jsonl")), "eu": (), "us": ()}
 
 
 def test_every_part_reaches_a_task_with_its_lines(place: Place, tmp_path: Path) -> None:
     """Each part is distributed once, with the lines of its own snapshot; one without a snapshot is too."""
     inventory = open_all_kinds(place, tmp_path)
-    parts = [Part(name, source) for name, source in snapshot_sources(inventory).items()] + [Part("gone", None)]
-    rdds = distribute_snapshots(place.spark, inventory, parts)  # type: ignore[arg-type]
+    rdds = distribute_parts(place.spark, inventory, [*parts_of(inventory), Part("gone", None)])  # type: ignore[arg-type]
     found: dict[str, Any] = {}
     for rdd in rdds:
         for part in rdd.mapPartitions(read_lines).collect():
@@ -216,7 +231,7 @@ def read_lines(parts: Any) -> Any:
 def test_kinds_that_no_part_needs_are_not_distributed(place: Place, tmp_path: Path, name: str) -> None:
     """Where all parts are of one kind, there is one RDD."""
     inventory = open_all_kinds(place, tmp_path)
-    (rdd,) = distribute_snapshots(place.spark, inventory, [Part(name, snapshot_sources(inventory)[name])])  # type: ignore[arg-type]
+    (rdd,) = distribute_parts(place.spark, inventory, [Part(name, inventory.find_lines(name))])  # type: ignore[arg-type]
     assert [part.cluster for part in rdd.collect()] == [name]
 
 
@@ -226,6 +241,70 @@ def test_the_largest_local_snapshot_is_first(place: Place, tmp_path: Path) -> No
         topics = [owned_topic(f"t{number}") for number in range(count)]
         write_snapshot(tmp_path / "here", name, cluster_state(name, *topics))
     inventory = open_inventory(place, tmp_path / "here")
-    parts = [Part(name, source) for name, source in snapshot_sources(inventory).items()]
-    (rdd,) = distribute_snapshots(place.spark, inventory, parts)  # type: ignore[arg-type]
+    (rdd,) = distribute_parts(place.spark, inventory, parts_of(inventory))  # type: ignore[arg-type]
     assert [part.cluster for part in rdd.collect()] == ["eu", "us", "ap"]
+
+
+NAMES = ("clicks", "orders", "users")
+
+
+@pytest.fixture
+def manifests(place: Place, tmp_path: Path) -> Path:
+    """Write manifests for three clusters: one in sync, one with drift, one without a snapshot."""
+    us = cluster_state(
+        "us",
+        owned_topic("clicks", {"retention.ms": "5"}),
+        owned_topic("orders", replicas=REPLICA_LISTS[:2]),
+        owned_topic("old"),
+    )
+    write_snapshot(place.store / "snapshots" / "a", "us", us)
+    guest = TopicState("guest", "9", REPLICA_LISTS)
+    write_snapshot(place.store / "snapshots", "eu", cluster_state("eu", *map(owned_topic, NAMES), guest))
+    names = ["eu", "gone", "us"]
+    return write_manifests(tmp_path / "manifests", names, *(topic_document(name, names) for name in NAMES))
+
+
+def texts(out: Path, place: Place) -> dict[str, str]:
+    """Return the files of a report except Parquet, with the store's address replaced by its folder."""
+    return {path.name: path.read_text().replace(STORE, str(place.store)) for path in out.iterdir() if path.is_file()}
+
+
+def report(manifests: Path, snapshots: str | Path, out: str | Path, *words: str | Path, code: int = 1) -> None:
+    """Run ``topiarist drift`` in this process."""
+    command = ["drift", str(manifests), "--snapshots", str(snapshots), "--out", str(out), "-q", *map(str, words)]
+    assert run(command) == code
+
+
+def write_tables(place: Place, snapshots: Path, table: str) -> None:
+    """Write snapshots as a table, as the documentation describes."""
+    for number, path in enumerate(sorted(snapshots.rglob("*.jsonl"))):
+        rows = place.spark.read.schema(outputs.snapshot_row_type()).json(str(path.as_uri()))
+        rows.repartition("kind").write.parquet(f"{table}/{number}.parquet")
+
+
+def test_reports_from_store_to_store_are_the_same(manifests: Path, place: Place, tmp_path: Path) -> None:
+    """The report is the same if input, output and previous report are in a store, and replaces an existing one."""
+    here, there, latest = place.store / "snapshots", f"{STORE}/snapshots", f"{STORE}/reports/latest"
+    report(manifests, here, tmp_path / "one")
+    report(manifests, there, latest)
+    assert texts(place.store / "reports" / "latest", place) == texts(tmp_path / "one", place)
+    write_snapshot(here, "eu", cluster_state("eu", owned_topic("clicks")), hours=1)
+    report(manifests, here, tmp_path / "two", "--previous", tmp_path / "one")
+    report(manifests, there, latest, "--previous", latest)
+    assert texts(place.store / "reports" / "latest", place) == texts(tmp_path / "two", place)
+    assert read_summary(tmp_path / "two")["findings"]["unchanged"] > 0
+    assert read_rows(tmp_path / "two")
+    assert [path.name for path in (place.store / "reports").iterdir()] == ["latest"]
+    tables = place.store / "reports" / "latest" / "findings.parquet"
+    parts = [path.relative_to(tables).as_posix() for path in tables.rglob("*") if path.is_file()]
+    assert sorted(parts) == ["date=2025-01-31/part.parquet"]
+    assert place.spark.configuration.open_streams == 0
+
+
+def test_a_table_is_as_good_as_files(manifests: Path, place: Place, tmp_path: Path) -> None:
+    """A table with the rows of all clusters in any order gives the same report, locally and in a store."""
+    write_tables(place, place.store / "snapshots", f"{STORE}/tables")
+    report(manifests, place.store / "snapshots", tmp_path / "files")
+    for where in (place.store / "tables", f"{STORE}/tables"):
+        report(manifests, where, tmp_path / "table")
+        assert texts(tmp_path / "table", place) == texts(tmp_path / "files", place)

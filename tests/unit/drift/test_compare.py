@@ -20,7 +20,7 @@ from support.drift.small_fleet import (
     write_snapshot,
 )
 from topiarist.cli.main import run
-from topiarist.drift.upgrade import ClusterRisk, ClusterUpgrade, UpgradeRisks
+from topiarist.drift.compare import ClusterRisk, ClusterUpgrade, UpgradeRisks
 from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect
 from topiarist.model.state import TopicState
 from topiarist.schema import load
