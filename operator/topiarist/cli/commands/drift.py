@@ -21,7 +21,6 @@ from topiarist.cli.terminal import Settings
 from topiarist.drift.findings.finding import DriftClass
 from topiarist.errors import Exit, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version
-from topiarist.runs.sessions import ClusterSessions
 from topiarist.text import format_count, quote
 
 if TYPE_CHECKING:
@@ -307,8 +306,10 @@ def _read_live(desired: Desired, settings: Settings, now: datetime) -> Iterator[
     from topiarist.drift.snapshots import ClusterInput
     from topiarist.drift.task import describe_read_failure
     from topiarist.reconcile import read_cluster
+    from topiarist.runs.sessions import ClusterSessions
 
-    with ClusterSessions(desired.clusters, settings, keep_open=False) as fleet:
+    listener = terminal.TerminalListener(settings)
+    with ClusterSessions(desired.clusters, settings, listener, keep_open=False) as fleet:
         for name, result in fleet.stream_sessions(
             lambda name, cluster: read_cluster(cluster, desired.clusters[name].cluster_id)
         ):
