@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 # The ``topiarist nudge`` command: write the topic znodes of overlooked topics again, unchanged.
 #
-# A controller that missed a topic reads its znode after such a write. The plan is ``plan_nudge``; ``execute`` writes it
-# as any other plan and waits for the controller.
+# A controller that missed a topic reads its znode after such a write. The plan is ``plan_nudge``; ``cli.execute``
+# writes it as any other plan and waits for the controller.
 
 _NO_PROGRESS_TIMEOUT_S = 10.0
 """Seconds without progress after which the nudge is reported as failed.
@@ -122,7 +122,7 @@ def _log_not_nudged(names: Sequence[str], nudges: Mapping[str, NudgePlan], setti
 
 # The ``topiarist unmanage`` command: remove the ownership records of topics, and keep the topics.
 #
-# The plan is ``plan_unmanage``; ``execute`` writes it under the cluster's lock. Nothing of Kafka's is changed.
+# The plan is ``plan_unmanage``; ``cli.execute`` writes it under the cluster's lock. Nothing of Kafka's is changed.
 
 
 @click.command(
