@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import click
 import pytest
 
 from topiarist.cli import formats
 from topiarist.cli.main import COMMANDS, cli, run
 
-TABLES = {
+TABLES: Mapping[str, Iterable[str]] = {
     "describe": formats.DESCRIPTION_FORMATS,
     "explain": formats.EXPLANATION_FORMATS,
     "list": formats.LIST_FORMATS,
@@ -25,8 +27,14 @@ def choices_of(name: str) -> list[str] | None:
     """Return the formats that a command accepts; None if it has no ``--format``."""
     command = cli.get_command(click.Context(cli), name)
     assert command
-    found = [each.type for each in command.params if each.name == "form"]
-    return [*found[0].choices] if found and isinstance(found[0], click.Choice) else None
+    return next(
+        (
+            list(map(str, each.type.choices))
+            for each in command.params
+            if isinstance(each.type, click.Choice) and each.name == "form"
+        ),
+        None,
+    )
 
 
 def test_each_format_of_each_command_has_a_row() -> None:
