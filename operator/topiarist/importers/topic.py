@@ -1,4 +1,4 @@
-"""What all importers share: the account of fields, an imported topic with its document, resources of Kubernetes."""
+"""Parts that all importers share: the account of fields, a topic with its document, resources of Kubernetes."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 To support a new Kafka version, such as 4.5:
 
 1. Add a row to ``METADATA_LEVELS``, with the first level of ``metadata.version`` that is for production in this
-   version (``MetadataVersion`` in Kafka's source). Brokers of a version without a row count as the version before.
+   version (its enum of metadata versions has them). Brokers of a version without a row count as the version before.
 2. Add its topic configs, and those that it drops: the recipe is in ``kafka/config_table.py``. A version without any
    change of configs needs only its row in ``tests/unit/kafka/test_config_table.py``.
 3. Run ``make generate``, which writes the version to ``schemas/cluster.json``, the resource definitions and the pages,
