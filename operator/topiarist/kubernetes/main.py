@@ -33,11 +33,17 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from pythonjsonlogger.json import JsonFormatter
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.lease import Lease, LeaseTimings
-from topiarist.kubernetes.api.rbac_check import IDENTITY_RIGHT, RightsMonitor, require_rights, required_rights
-from topiarist.kubernetes.definitions import Definitions
-from topiarist.kubernetes.informer import Informers
+from topiarist.kubernetes.api.client import (
+    IDENTITY_RIGHT,
+    ApiError,
+    KubernetesClient,
+    Lease,
+    LeaseTimings,
+    RightsMonitor,
+    require_rights,
+    required_rights,
+)
+from topiarist.kubernetes.informer import Definitions, Informers
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.status.writer import EventRecorder
 from topiarist.schema import load

@@ -22,8 +22,8 @@ from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource, resource_path
 from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker, PolicyCache, errors_of_policy
-from topiarist.kubernetes.definitions import Definition, describe_missing, prune
 from topiarist.kubernetes.identity import ClusterIdentities
+from topiarist.kubernetes.informer import Definition, describe_missing, prune
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status

@@ -20,8 +20,13 @@ from support.waiting import wait_until
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.errors import TopiaristError
-from topiarist.kubernetes.api.client import KubernetesClient
-from topiarist.kubernetes.api.rbac_check import AccessRight, namespace_rights, require_rights, required_rights
+from topiarist.kubernetes.api.client import (
+    AccessRight,
+    KubernetesClient,
+    namespace_rights,
+    require_rights,
+    required_rights,
+)
 
 PATIENCE = 120.0
 HOME, OTHER = "home", "other"

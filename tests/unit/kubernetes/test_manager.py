@@ -24,7 +24,7 @@ from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
-from topiarist.kubernetes.definitions import Definition
+from topiarist.kubernetes.informer import Definition
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult

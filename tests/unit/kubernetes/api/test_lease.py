@@ -14,9 +14,7 @@ import pytest
 
 from support.virtual_time import loop_time, run_in_virtual_time
 from topiarist.kubernetes.api import client
-from topiarist.kubernetes.api import lease as module
-from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.lease import Lease, LeaseTimings
+from topiarist.kubernetes.api.client import ApiError, KubernetesClient, Lease, LeaseTimings
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/shop/leases"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,7 +78,7 @@ class Server:
 @pytest.fixture(autouse=True)
 def _virtual_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the Lease read the clock of the loop, and wait without jitter."""
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=loop_time))
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=loop_time))
     monkeypatch.setattr(client, "utc_now", lambda: START + timedelta(seconds=loop_time()))
     monkeypatch.setattr(random, "uniform", lambda least, most: least)
 
@@ -292,7 +290,7 @@ def test_the_deadline_of_a_holder_is_before_the_end_of_its_lease() -> None:
 def test_a_leader_that_slept_too_long_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader that was suspended for too long ends before it renews, so that no pending request is sent."""
     now = [0.0]
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     async def work() -> None:
         asyncio.get_running_loop().call_later(1.0, now.__setitem__, 0, 10.0)
