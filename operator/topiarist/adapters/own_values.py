@@ -135,9 +135,10 @@ def decode_value(raw: bytes, decoder: Decoder[T]) -> T:
     """Return the value in stored bytes; raise ``JsonError`` for bytes that ``encode_value`` would not write."""
     error: Exception | None = None
     if raw.startswith(_START):
+        fields = b"{" + raw[len(_START) :]
         try:
-            value = decoder.decode(b"{" + raw[len(_START) :])
-            if _START + _encode_sorted(value)[1:] == raw:
+            value = decoder.decode(fields)
+            if _encode_sorted(value) == fields:
                 return value
         except (ValueError, RecursionError) as found:
             error = found
