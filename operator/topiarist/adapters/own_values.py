@@ -135,9 +135,10 @@ def decode_value(raw: bytes, decoder: Decoder[T]) -> T:
     """Return the value in stored bytes; raise ``JsonError`` for bytes that ``encode_value`` would not write."""
     error: Exception | None = None
     if raw.startswith(_START):
+        fields = b"{" + raw[len(_START) :]
         try:
-            value = decoder.decode(b"{" + raw[len(_START) :])
-            if _START + _encode_sorted(value)[1:] == raw:
+            value = decoder.decode(fields)
+            if _encode_sorted(value) == fields:
                 return value
         except (ValueError, RecursionError) as found:
             error = found
@@ -299,7 +300,6 @@ _WORDS = (
     (r"Expected (.*)", r"wanted \1"),
     (r"JSON is malformed: (.*) \(byte \d+\)", r"found invalid JSON (\1)"),
     (r"(Integer value|Number) out of range", "found a number that is too large"),
-    (r"Input data was truncated", "found invalid JSON (it ends too early)"),
 )
 """The messages of msgspec, and what topiarist says."""
 
@@ -308,6 +308,14 @@ def _explain(raw: bytes, error: Exception | None) -> JsonError:
     """Return the error of bytes that are no value: of their version, else ``error``, else of their form."""
     if not raw or raw.isspace():
         return JsonError("it is empty")
+    try:
+        json.loads(raw.decode())
+    except UnicodeDecodeError as invalid:
+        return JsonError(f"it is not UTF-8 (byte {invalid.start})")
+    except json.JSONDecodeError as invalid:
+        return JsonError(f"it is not JSON ({invalid.msg} at character {invalid.pos + 1})")
+    except (ValueError, RecursionError):
+        pass  # too many digits or too deep, which msgspec finds at its field
     try:
         version = _VERSION_DECODER.decode(raw).version
     except (ValueError, RecursionError) as invalid:
@@ -325,8 +333,6 @@ def _explain(raw: bytes, error: Exception | None) -> JsonError:
 
 def _describe(error: Exception) -> str:
     """Return msgspec's message in topiarist's words, with the field that it is about."""
-    if isinstance(error, UnicodeDecodeError):
-        return "found bytes that are not UTF-8"
     if isinstance(error, RecursionError):
         return "found JSON that is nested too deeply"
     text, _, path = str(error).partition(" - at `$")

@@ -133,9 +133,9 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], bytes]] = {
 ANOTHER_FORM = "found other JSON than topiarist writes"
 CORRUPTIONS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda raw: b"", "it is empty"),
-    "cut off": (lambda raw: raw[:-3], "ends too early"),
+    "cut off": (lambda raw: raw[:-3], "it is not JSON"),
     "a list": (lambda raw: b"[%s]" % raw, "found a list, wanted an object"),
-    "deep": (lambda raw: b'{"version":1,"more":' + b"[" * 100_000, "unknown field"),
+    "deep": (lambda raw: b'{"version":1,"more":' + b"[" * 100_000, "unknown field|not JSON"),
     "a key twice": (lambda raw: raw[:-1] + b",%s}" % raw[1:-1].split(b",", 2)[1], ANOTHER_FORM),
     "the version twice": (lambda raw: raw[:-1] + b',"version":1}', "unknown field"),
     "a space": (lambda raw: raw.replace(b",", b", ", 1), ANOTHER_FORM),
@@ -145,9 +145,9 @@ CORRUPTIONS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda raw: raw.replace(b'"default"', b'"\\ud800"').replace(b'"ada"', b'"\\ud800"'),
         "invalid",
     ),
-    "no UTF-8": (lambda raw: raw.replace(b"a", b"\xff", 1), "found bytes that are not UTF-8|invalid"),
+    "no UTF-8": (lambda raw: raw.replace(b"a", b"\xff", 1), "it is not UTF-8"),
     "a line after it": (lambda raw: raw + b"\n", ANOTHER_FORM),
-    "more after it": (lambda raw: raw + b"x", "invalid JSON"),
+    "more after it": (lambda raw: raw + b"x", "it is not JSON .Extra data"),
     "a later release": (lambda raw: b'{"version":2,"new":[]}', "version 2 is of a later release of topiarist"),
     "version 0": (lambda raw: raw.replace(b":1,", b":0,", 1), '"version": found 0, wanted 1'),
     "a fraction": (lambda raw: raw.replace(b":1,", b":1.0,", 1), '"version": found a fraction, wanted a number'),
