@@ -59,7 +59,7 @@ def test_both_ways_give_the_same_record(
     if is_recorded:
         record = record_after("default", spec, config, partitions, record)
     found = record_after("default", spec, config, partitions, record)
-    with patch.object(plan, "_is_current", lambda *_: False):
+    with patch.object(plan, "is_recorded", lambda *_: False):
         assert found == record_after("default", spec, config, partitions, record)
     if is_recorded:
         assert found is record

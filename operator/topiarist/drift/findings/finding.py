@@ -19,10 +19,9 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote
 
-from topiarist.desired.resolve import Desired
 from topiarist.desired.shared_specs import ClusterTopicSpecs
 from topiarist.errors import FieldPath, Reason
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
@@ -42,6 +41,9 @@ from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, Source, TopicSpec, find_origin
 from topiarist.model.state import ClusterState, TopicState, find_replication_factors
 from topiarist.text import format_count
+
+if TYPE_CHECKING:
+    from topiarist.desired.resolve import Desired
 
 
 class DriftClass(str, Enum):
