@@ -11,12 +11,12 @@ from typing import Any
 
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.cli.terminal import Settings
-from topiarist.drift.history.runs import PreviousReport
+from topiarist.drift.history import PreviousReport
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.report import ReportJob, make_parts, sources_of
 from topiarist.drift.snapshots import SnapshotInventory
 from topiarist.drift.spark import engine, session
-from topiarist.drift.spark.job import SparkJob
+from topiarist.drift.spark.engine import SparkJob
 from topiarist.drift.task import Shipped
 from topiarist.runs.inputs import load_manifests
 

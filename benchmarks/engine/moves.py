@@ -21,7 +21,7 @@ from topiarist.kafka.placement import assign_replicas, derive_start_and_shift, p
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchLimits, ReplicaMove
 from topiarist.model.plan import compute_broker_load
-from topiarist.planning.moves.execution.ledger import make_batches
+from topiarist.planning.moves.ledger import make_batches
 from topiarist.planning.moves.planner import ReplicaPicker, drain, lower_factor, raise_factor, repair_racks, spread
 
 TOPICS, PARTITIONS, BROKERS, RACKS = 10_000, 10, 60, 3

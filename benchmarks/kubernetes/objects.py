@@ -12,7 +12,7 @@ import kopf
 
 from benchmarks.cli import clusters
 from support.kubernetes.api_client import ApiClient as Admin
-from topiarist.kubernetes.api.client import KubernetesClient
+from topiarist.kubernetes.client import KubernetesClient
 
 MAX_PARALLEL_REQUESTS = 16
 

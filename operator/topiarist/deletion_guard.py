@@ -1,7 +1,7 @@
 """Guards the deletions of one run on one cluster: reads who uses the topics, for the plan and again before the write.
 
 ``runs.sessions`` and the operator make a ``DeletionGuard`` for each cluster. ``add_usage`` adds the usage of planned
-topics to a plan, so that ``filters.observed`` can refuse a deletion. The adapters call ``check`` directly before a
+topics to a plan, so that ``filters.limits`` can refuse a deletion. The adapters call ``check`` directly before a
 topic is deleted: a consumer may have joined, and a producer may have written, since the plan was made.
 """
 
@@ -19,8 +19,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.model.usage import DeletionCheck, UsageRead
 from topiarist.ports import UsageReader
-from topiarist.usage.describe import describe_users
-from topiarist.usage.fold import DeletionVerdict, add_usage, judge_deletion
+from topiarist.usage import DeletionVerdict, add_usage, describe_users, judge_deletion
 
 MAX_AGE_S = 5.0
 """Seconds for which one look before deletions is used: a run deletes many topics, and reads all of them at once."""

@@ -17,7 +17,7 @@ from topiarist.model.plan import Issue, Plan, TopicPlan, withhold
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
-from topiarist.planning.moves.execution.gate import withhold_unhealthy_moves
+from topiarist.planning.moves.gate import withhold_unhealthy_moves
 from topiarist.planning.moves.leaders import add_elections, find_candidates, has_moves, only_moves, without_moves
 from topiarist.planning.planner import make_plan
 from topiarist.ports import (

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from campaigns.interruptions import Fault, Interruptions
-from topiarist.kubernetes.api.client import ApiError
-from topiarist.kubernetes.api.resources import APPLIED_TO, PLURALS
+from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.cluster_worker import TOPIC_CRD_PATH
 from topiarist.kubernetes.identity import IDENTITY_MANAGER
-from topiarist.kubernetes.status.writer import FINALIZER_MANAGER
+from topiarist.kubernetes.resources import APPLIED_TO, PLURALS
+from topiarist.kubernetes.status_writer import FINALIZER_MANAGER
 from topiarist.schema import load
 
 HOME = "shop"

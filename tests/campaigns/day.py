@@ -32,8 +32,8 @@ from campaigns.record import write_record
 from campaigns.workloads import annotate, cluster_spec, delete
 from campaigns.world import PERIOD_S, SETTLE_S, STEP_S, RunningOperator, World, run_world
 from topiarist.errors import Reason
-from topiarist.kubernetes.api.resources import FINALIZER
 from topiarist.kubernetes.approval import PAUSED
+from topiarist.kubernetes.resources import FINALIZER
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState, WriteBlock
 
 QUARTERS = 4

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from campaigns.kafka_clusters import ADDRESS, Write
 from campaigns.world import OWNER, SETTLE_S, STEP_S, World
-from topiarist.kubernetes.api.resources import FINALIZER, parse_resource
 from topiarist.kubernetes.approval import current_consents_digest
+from topiarist.kubernetes.resources import FINALIZER, parse_resource
 from topiarist.model.state import OwnershipRecord
 
 _VOLATILE_FIELDS = frozenset({"lastTransitionTime", "time", "since", "topicId", "deletions", "consent", "undeclared"})

@@ -18,7 +18,7 @@ from campaigns.kafka_clusters import ADDRESS, BOOTSTRAP_SERVERS
 from campaigns.schema_values import Path, property_paths, property_values, set_property
 from campaigns.workloads import cluster_spec, topic_spec
 from campaigns.world import STEP_S, World, run_world
-from topiarist.kubernetes.api.client import ApiError
+from topiarist.kubernetes.client import ApiError
 from topiarist.model.state import TopicState
 
 SECRET_REF = {"secretKeyRef": {"name": "kafka", "key": "password"}}

@@ -10,9 +10,9 @@ import pytest
 
 from campaigns.day import find_alarms, run_day
 from campaigns.kafka_clusters import CampaignCluster
-from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.status.writer import StatusWriter
+from topiarist.kubernetes.resources import Resource
+from topiarist.kubernetes.status_writer import StatusWriter
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import Plan, TopicPlan
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from campaigns.kafka_clusters import ADDRESS
 from campaigns.world import OWNER, World
-from topiarist.kubernetes.api.resources import FINALIZER
 from topiarist.kubernetes.approval import ALLOW_RISK, PAUSED
+from topiarist.kubernetes.resources import FINALIZER
 from topiarist.model.state import OwnershipRecord
 from topiarist.schema import load
 

@@ -21,13 +21,12 @@ from campaigns.api_server import HOME, Body, MemoryApiClient, MemoryApiServer, V
 from campaigns.interruptions import Fault, Interruptions
 from campaigns.kafka_clusters import KafkaClusters
 from support.virtual_time import VirtualTimeLoop
-from topiarist.kubernetes import cluster_worker, work_loop
-from topiarist.kubernetes.api import client
-from topiarist.kubernetes.api.client import ApiError
-from topiarist.kubernetes.api.resources import Resource, collection_path
+from topiarist.kubernetes import client, cluster_worker, work_loop
+from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.informer import Informers
 from topiarist.kubernetes.manager import Manager
-from topiarist.kubernetes.status.writer import Event
+from topiarist.kubernetes.resources import Resource, collection_path
+from topiarist.kubernetes.status_writer import Event
 from topiarist.schema import load
 
 OWNER = "k8s/test/shop/topiarist"

@@ -15,11 +15,11 @@ from support.drift.summaries import full_summary
 from support.kubernetes import promql
 from support.kubernetes.helm import CHART, only_document, render
 from support.repo.pages import table
-from topiarist.drift.findings.finding import DriftClass, Severity
-from topiarist.drift.outputs import prometheus
+from topiarist.drift.findings import DriftClass, Severity
+from topiarist.drift.outputs import folder as prometheus
 from topiarist.kubernetes.metrics import UNKNOWN_CLUSTER, UNREADABLE, Metrics
 from topiarist.kubernetes.reconciler import SyncState
-from topiarist.kubernetes.status.topic import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
+from topiarist.kubernetes.topic_status import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.model.outcome import Result
 from topiarist.model.run_options import Risk

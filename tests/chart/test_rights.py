@@ -8,7 +8,7 @@ import pytest
 
 from support.kubernetes.helm import Document, documents_of_kind, render
 from support.kubernetes.rbac import RELEASE, granted_rights, rbac_documents, split_verbs
-from topiarist.kubernetes.api.client import IDENTITY_RIGHT, AccessRight, namespace_rights, required_rights
+from topiarist.kubernetes.client import IDENTITY_RIGHT, AccessRight, namespace_rights, required_rights
 
 CLUSTER = {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}
 

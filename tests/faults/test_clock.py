@@ -24,7 +24,7 @@ SAYS_WHEN = {
     "runs/sessions.py",
     "cli/commands/moves.py",
     "cli/commands/snapshot.py",
-    "kubernetes/api/client.py",
+    "kubernetes/client.py",
 }
 """Where the time is written down, or said: the records' log, when usage was looked at, reports, the age of a snapshot,
 when one was taken, and Kubernetes."""

@@ -28,7 +28,7 @@ from topiarist.errors import Reason
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.execution import ledger
+from topiarist.planning.moves import ledger
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan
 

@@ -31,7 +31,7 @@ from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
-from topiarist.adapters.zookeeper.write import lock
+from topiarist.adapters.zookeeper.write import write_context
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
@@ -68,7 +68,7 @@ class Run(threading.Thread):
 @pytest.mark.timeout(300)  # it hangs where the watch on the first one's node is not heeded
 def test_another_run_is_waited_for(cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second run gets the lock when the first run ends, and then finds everything done (F7)."""
-    monkeypatch.setattr(lock, "_RECHECK_INTERVAL_S", 3600.0)
+    monkeypatch.setattr(write_context, "_RECHECK_INTERVAL_S", 3600.0)
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as first, connect_cluster(cluster.connect, lock_timeout=3600.0) as second:
         one, other = plan_specs(first, *DESIRED_SPECS), plan_specs(second, *DESIRED_SPECS)
@@ -90,7 +90,7 @@ def test_a_lock_that_is_not_given_up_is_named(
     """After the lock's time-out the message names the holder, and nothing was written. Until then the run sends hardly
     any request, because it waits for a watch.
     """
-    monkeypatch.setattr(lock, "_RECHECK_INTERVAL_S", 3600.0)
+    monkeypatch.setattr(write_context, "_RECHECK_INTERVAL_S", 3600.0)
     create_mixed_topics(cluster)
     with (
         connect_cluster(cluster.connect) as first,
@@ -159,7 +159,7 @@ def test_a_run_that_ends_in_the_middle_gives_the_lock_up(cluster: SimulatedKafka
 @pytest.mark.timeout(300)  # it hangs where nobody asks while it waits
 def test_who_waits_can_be_stopped(cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C stops a run that waits for the lock: nothing was sent, and no node stays in the queue."""
-    monkeypatch.setattr(lock, "_RECHECK_INTERVAL_S", 3600.0)
+    monkeypatch.setattr(write_context, "_RECHECK_INTERVAL_S", 3600.0)
     create_mixed_topics(cluster)
     stop = threading.Event()
     with (
@@ -222,7 +222,7 @@ def test_who_has_gone_before_there_is_a_watch_is_not_waited_for(
     """A run gets the lock if the holder ends between the read of the queue and the watch on its node, although that
     watch never fires.
     """
-    monkeypatch.setattr(lock, "_RECHECK_INTERVAL_S", 3600.0)
+    monkeypatch.setattr(write_context, "_RECHECK_INTERVAL_S", 3600.0)
     create_mixed_topics(cluster)
     with (
         InterceptingProxy(zookeeper.connect) as meddler,

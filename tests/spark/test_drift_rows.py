@@ -22,9 +22,8 @@ from topiarist.adapters.snapshots.codec import format_time
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
 from topiarist.desired.resolve import Desired
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
-from topiarist.drift.engine import Engine, LocalEngine
-from topiarist.drift.history.runs import PreviousReport
-from topiarist.drift.report import ReportJob
+from topiarist.drift.history import PreviousReport
+from topiarist.drift.report import Engine, LocalEngine, ReportJob
 from topiarist.drift.snapshots import SnapshotInventory
 from topiarist.drift.spark import outputs
 from topiarist.drift.spark.engine import SparkEngine

@@ -13,7 +13,7 @@ from support.spec_builders import topic_spec
 from topiarist import deletion_guard
 from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Reason, TopiaristError
-from topiarist.filters.observed import filter_usage
+from topiarist.filters.limits import filter_usage
 from topiarist.kafka.types import Broker
 from topiarist.model.outcome import Result
 from topiarist.model.plan import DeleteTopic, Plan
@@ -30,7 +30,7 @@ from topiarist.model.usage import (
     UsageSettings,
 )
 from topiarist.planning.planner import make_plan
-from topiarist.usage.fold import TopicGroup, add_groups, add_usage
+from topiarist.usage import TopicGroup, add_groups, add_usage
 
 NOW = 1_763_800_000
 SPEC = ClusterSpec("prod")

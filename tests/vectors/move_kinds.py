@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchLimits, ReplicaMove
-from topiarist.planning.moves.execution import throttles
-from topiarist.planning.moves.execution.ledger import make_batches
+from topiarist.planning.moves import throttles
+from topiarist.planning.moves.ledger import make_batches
 from topiarist.planning.moves.planner import (
     ReplicaPicker,
     drain,

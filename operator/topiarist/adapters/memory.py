@@ -15,7 +15,7 @@ from topiarist.model.moves import ClearedMoves, MoveProgress
 from topiarist.model.outcome import Outcome, Result, TopicProgress, build_topic_progress, partitions_to_initialize
 from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.state import ClusterState, TopicInspection, TopicState
-from topiarist.planning.moves.execution.throttles import update_throttles
+from topiarist.planning.moves.throttles import update_throttles
 from topiarist.planning.preconditions import Validity, check_plan, simulate
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl, WriteGuard, write_all
 

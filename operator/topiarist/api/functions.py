@@ -1,6 +1,6 @@
 """The functions for a caller in Python: load manifests, read clusters, make, parse and apply plans.
 
-``runs.modes`` and ``runs.execute`` have the guards and the writes, as for the command line with ``--yes``; no person is
+``runs.modes`` and ``runs.modes`` have the guards and the writes, as for the command line with ``--yes``; no person is
 asked, so risky changes need approvals.
 """
 
@@ -25,9 +25,8 @@ from topiarist.output.text import plan as text
 from topiarist.output.text.layout import TextLayout
 from topiarist.ports import PartitionInspector
 from topiarist.reconcile import read_cluster
-from topiarist.runs import execute, inputs
-from topiarist.runs.execute import wait_for_controllers
-from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile
+from topiarist.runs import inputs, modes
+from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile, wait_for_controllers
 from topiarist.runs.sessions import ClusterSessions
 from topiarist.runs.settings import SILENT, RunListener, RunSettings, check_settings, parse_risk_approval
 
@@ -311,7 +310,7 @@ def _check_for_apply(settings: RunSettings, *, needs_paths: bool) -> None:
 def _apply(mode: ApplyManifests, settings: RunSettings, listener: RunListener, stop: Callable[[], bool]) -> ApplyResult:
     with ClusterSessions(mode.clusters, settings, listener) as sessions:
         plans = mode.make_plans(sessions)
-        applied = execute.apply_plans(sessions, plans, settings, listener, stop, apply_one=mode.apply_plan)
+        applied = modes.apply_plans(sessions, plans, settings, listener, stop, apply_one=mode.apply_plan)
         reports = applied.reports
         if settings.wait:
             reports = wait_for_controllers(applied.waits, reports, settings, stop, listener)

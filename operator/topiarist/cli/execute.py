@@ -26,8 +26,8 @@ from topiarist.output import report as rendering
 from topiarist.output.moves import format_move_progress
 from topiarist.output.report import format_report, format_report_summary
 from topiarist.reconcile import ApplyPlan, apply_plan
-from topiarist.runs import execute as running
-from topiarist.runs.execute import wait_for_controllers
+from topiarist.runs import modes as running
+from topiarist.runs.modes import wait_for_controllers
 from topiarist.runs.sessions import ClusterSessions
 from topiarist.text import format_count
 

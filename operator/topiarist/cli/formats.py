@@ -18,10 +18,9 @@ from topiarist.cli.terminal import Settings
 from topiarist.errors import Diagnostic
 
 if TYPE_CHECKING:
-    from topiarist.inspection.describe import Description
-    from topiarist.inspection.explanation import Explanation
+    from topiarist.inspection.describe import Description, Explanation
+    from topiarist.inspection.health import MoveStatus
     from topiarist.inspection.list import TopicList
-    from topiarist.inspection.moves import MoveStatus
     from topiarist.inspection.upgrade_check import UpgradeReport
     from topiarist.kafka.types import KafkaVersion
     from topiarist.model.plan import Plan
@@ -188,13 +187,13 @@ MOVES_FORMATS = {"text": _moves_as_text, "json": _moves_as_json}
 
 
 def _upgrades_as_text(reports: Sequence[UpgradeReport], _target: KafkaVersion, settings: Settings) -> str:
-    from topiarist.output.upgrade_check import format_reports
+    from topiarist.output.list import format_reports
 
     return format_reports(reports, _layout(settings), show_all=settings.verbosity > 0)
 
 
 def _upgrades_as_json(reports: Sequence[UpgradeReport], target: KafkaVersion, _settings: Settings) -> str:
-    from topiarist.output.upgrade_check import encode_reports
+    from topiarist.output.list import encode_reports
 
     return _dumps(encode_reports(reports, target))
 

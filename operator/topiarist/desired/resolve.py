@@ -15,7 +15,7 @@ from itertools import chain
 
 from msgspec import Struct, field
 
-from topiarist.desired.rules import cluster_errors, cluster_warnings, spec_errors, spec_warnings
+from topiarist.desired.parse import cluster_errors, cluster_warnings, spec_errors, spec_warnings
 from topiarist.desired.shared_specs import (
     SpecGroup,
     SpecGrouper,

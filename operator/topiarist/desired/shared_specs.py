@@ -16,7 +16,7 @@ from typing import Any, overload
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from topiarist.desired.rules import spec_errors, spec_warnings
+from topiarist.desired.parse import spec_errors, spec_warnings
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.kafka.config_values import to_config_text
 from topiarist.kafka.types import Replicas, metric_name

@@ -16,17 +16,8 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from topiarist.adapters.snapshots.codec import format_time
-from topiarist.drift.checks.cross_cluster import Deviation
-from topiarist.drift.checks.in_flight import (
-    find_cluster_findings,
-    find_moving_findings,
-    find_stuck_findings,
-    find_throttle_findings,
-    find_usage_findings,
-    requested_targets,
-)
-from topiarist.drift.checks.placement import PlacementChecker, find_checker, find_placement_findings
-from topiarist.drift.findings.finding import (
+from topiarist.drift.cross_cluster import Deviation
+from topiarist.drift.findings import (
     NEW,
     DriftClass,
     DriftFinding,
@@ -36,7 +27,18 @@ from topiarist.drift.findings.finding import (
     sort_key,
     undeclared_topic_finding,
 )
-from topiarist.drift.history.runs import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
+from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
+from topiarist.drift.placement import (
+    PlacementChecker,
+    find_checker,
+    find_cluster_findings,
+    find_moving_findings,
+    find_placement_findings,
+    find_stuck_findings,
+    find_throttle_findings,
+    find_usage_findings,
+    requested_targets,
+)
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect, check_state
 from topiarist.kafka.types import KafkaVersion, format_version

@@ -26,8 +26,8 @@ from topiarist.adapters.snapshots.lenient_reader import (
     read_header,
     read_partial_snapshot,
 )
-from topiarist.drift.checks.equality import EqualTopics
-from topiarist.drift.checks.placement import find_row_checker
+from topiarist.drift.equality import EqualTopics
+from topiarist.drift.placement import find_row_checker
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState

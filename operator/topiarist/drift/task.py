@@ -2,7 +2,7 @@
 
 ``work`` reads, validates and compares one cluster after the other, completes the rows with what the manifests say of
 them, matches them with the previous report, and accepts what exceptions allow. ``run_in_processes`` calls it in forked
-processes and ``drift.spark.job`` on executors; ``drift.report`` writes what it returns. All that a task needs is in
+processes and ``drift.spark.engine`` on executors; ``drift.report`` writes what it returns. All that a task needs is in
 ``Shipped``, which can be pickled: manifests with the text of their own documents, references to secrets but no secret
 values, no connections and no files. A task writes nothing, so that it can be repeated.
 """
@@ -32,12 +32,12 @@ from topiarist.adapters.open_cluster import open_cluster
 from topiarist.adapters.snapshots.codec import format_time, parse_time
 from topiarist.adapters.snapshots.lenient_reader import CachingReader
 from topiarist.desired.resolve import NO_SELECTION, Desired, TopicSelection
-from topiarist.drift.checks.cross_cluster import SpecGroups, find_imbalances, make_deviation
-from topiarist.drift.checks.equality import EqualityIndex
 from topiarist.drift.compare import INVALID_ROWS_FILE, ClusterResult, Comparison, check_cluster, compare_cluster
-from topiarist.drift.findings.exceptions import AcceptedDrift, DriftException, drop_unjudged
-from topiarist.drift.findings.finding import FindingKey, FindingRow, RowCompleter, RowOptions, sort_key
-from topiarist.drift.history.runs import (
+from topiarist.drift.cross_cluster import SpecGroups, find_imbalances, make_deviation
+from topiarist.drift.equality import EqualityIndex
+from topiarist.drift.exceptions import AcceptedDrift, DriftException, drop_unjudged
+from topiarist.drift.findings import FindingKey, FindingRow, RowCompleter, RowOptions, sort_key
+from topiarist.drift.history import (
     ACCEPTED_FILE,
     FINDINGS_FILE,
     NOT_EVALUATED_FILE,
@@ -336,7 +336,7 @@ def _incomplete_document(comparison: Comparison) -> dict[str, Any]:
 
 # A runner in forked processes: uses the cores of one machine, without Java and without sending the job.
 #
-# ``drift.engine`` calls it for large fleets. Forked processes share the memory of the manifests. A process gets the
+# ``drift.report`` calls it for large fleets. Forked processes share the memory of the manifests. A process gets the
 # next part when it has finished one, the largest snapshot first, so that none ends long after the others. Of many parts
 # it has one more waiting, so that it never waits for the parent. Results come in the order of the parts: each process
 # writes its results to a file of its own, and sends only their places. A process that dies ends the run with an error

@@ -40,7 +40,7 @@ from topiarist.model.usage import DAY_S, TopicSample, TopicUsage
 from topiarist.ports import RuleEvaluator
 from topiarist.schema.check import did_you_mean
 from topiarist.text import format_count
-from topiarist.usage.describe import estimate_copied_bytes, estimate_cut
+from topiarist.usage import estimate_copied_bytes, estimate_cut
 
 # Binds the variables that the expression of a policy rule can use to their values.
 #

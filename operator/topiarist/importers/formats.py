@@ -2,7 +2,7 @@
 
 An importer yields the topics of documents, and adds to ``left_out`` what has no counterpart. To add a format, write an
 importer with a section of its own, add it to ``FORMATS``, describe it in docs/coming-from.md, and add a folder to
-``tests/examples/import``. Name it in the help of ``cli/commands/import_.py``.
+``tests/examples/import``. Name it in the help of ``cli/commands/init.py``.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from topiarist.kafka.types import KafkaVersion, matches_any
 from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
 from topiarist.model.state import ClusterState, TopicInspection, describe_malformed_partitions
 from topiarist.model.usage import TopicUsage
-from topiarist.usage.fold import is_dormant
+from topiarist.usage import is_dormant
 
 
 class TopicFlag(str, Enum):

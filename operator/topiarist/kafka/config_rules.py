@@ -1,7 +1,7 @@
 """Rules for topic configs: versions, defaults, conflicts between keys, errors of a whole config.
 
 ``config_values`` has the rules for one value; this module adds the rules that need a Kafka version, other keys or
-broker settings. Values are always text, as clusters store them. ``desired/rules.py`` calls it for manifests, and
+broker settings. Values are always text, as clusters store them. ``desired/parse.py`` calls it for manifests, and
 ``planning`` and ``inspection`` for the configs of a cluster.
 """
 

@@ -1,7 +1,7 @@
 """Kafka's placement of replicas: assigns brokers to the partitions of a new or growing topic.
 
 This is Kafka's own algorithm (``AdminUtils.assignReplicasToBrokers``, the same from 2.4 to 3.9), quirks included, so
-that the result is the same as if Kafka had placed the topic. ``planning/placement.py`` calls it with the registered
+that the result is the same as if Kafka had placed the topic. ``planning/builder.py`` calls it with the registered
 brokers; a plan shows the lists, and the writer writes exactly those lists.
 
 The replicas of a partition depend only on the first broker and on the shift modulo ``brokers - 1``. A ``ReplicaPlacer``

@@ -176,7 +176,7 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
 # Checks of explicit replica lists, for manifests and saved plans.
 #
 # Kafka accepts some lists that no cluster should have: empty lists, unknown brokers, a hole in the partition ids.
-# ``find_assignment_errors`` refuses them. ``desired/rules.py`` and ``adapters/saved_plans/validate.py`` call it.
+# ``find_assignment_errors`` refuses them. ``desired/parse.py`` and ``adapters/saved_plans/validate.py`` call it.
 
 
 def find_assignment_errors(

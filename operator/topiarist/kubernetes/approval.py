@@ -28,9 +28,9 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import filter_changes
-from topiarist.kubernetes.api import client
-from topiarist.kubernetes.api.client import format_milliseconds, format_time, from_milliseconds
-from topiarist.kubernetes.api.resources import APPLIED_TO, FINALIZER, Resource
+from topiarist.kubernetes import client
+from topiarist.kubernetes.client import format_milliseconds, format_time, from_milliseconds
+from topiarist.kubernetes.resources import APPLIED_TO, FINALIZER, Resource
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import (
     Change,
@@ -46,7 +46,7 @@ from topiarist.model.plan import (
 from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, RetentionStep, TopicSpec
 from topiarist.model.state import NO_MEMORY, ClusterState, OwnershipRecord
-from topiarist.output.change_details import (
+from topiarist.output.groups import (
     describe_differences,
     describe_old_and_new,
     describe_risk_reasons,

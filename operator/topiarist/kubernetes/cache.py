@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from topiarist.desired import parse
-from topiarist.desired.rules import spec_errors
+from topiarist.desired.parse import spec_errors
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kafka.types import matches_any, metric_name
-from topiarist.kubernetes.api.resources import APPLIED_TO, FINALIZER, Resource
 from topiarist.kubernetes.approval import is_own_annotation
+from topiarist.kubernetes.resources import APPLIED_TO, FINALIZER, Resource
 from topiarist.model.plan import Issue
 from topiarist.model.policy import Policy
 from topiarist.model.spec import (

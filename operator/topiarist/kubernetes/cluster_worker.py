@@ -29,8 +29,12 @@ from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.filters.chain import PlanFilter, filter_changes, keep_all
 from topiarist.filters.limits import LimitFilter
 from topiarist.filters.policies import EvaluationErrors, PolicyEvaluator
-from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import (
+from topiarist.kubernetes.cache import Candidate, Store, select_candidates
+from topiarist.kubernetes.client import ApiError, KubernetesClient
+from topiarist.kubernetes.identity import ClusterIdentities, known_records_id
+from topiarist.kubernetes.moves import MoveTracker
+from topiarist.kubernetes.reconciler import PlanCache, ReconcileRequest, ReconcileResult, reconcile_cluster
+from topiarist.kubernetes.resources import (
     DEFINITIONS_PATH,
     Resource,
     collection_path,
@@ -38,10 +42,6 @@ from topiarist.kubernetes.api.resources import (
     manifest_annotations,
     parse_item,
 )
-from topiarist.kubernetes.cache import Candidate, Store, select_candidates
-from topiarist.kubernetes.identity import ClusterIdentities, known_records_id
-from topiarist.kubernetes.moves import MoveTracker
-from topiarist.kubernetes.reconciler import PlanCache, ReconcileRequest, ReconcileResult, reconcile_cluster
 from topiarist.model.access import Access, KafkaAccess, SecretKeyRef, SecretReference, Via, map_references
 from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.policy import Policy, Rule, RuleError

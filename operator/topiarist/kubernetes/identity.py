@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import Resource, identity_body, parse_resource, resource_path
 from topiarist.kubernetes.approval import CLUSTER_ID, RECORDS_TOPIC_ID
 from topiarist.kubernetes.cache import ResourceKey, Store
+from topiarist.kubernetes.client import ApiError, KubernetesClient
+from topiarist.kubernetes.resources import Resource, identity_body, parse_resource, resource_path
 from topiarist.reconcile import require_cluster_id
 from topiarist.schema import load
 

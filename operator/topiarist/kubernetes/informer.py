@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from topiarist.kubernetes.api.client import ApiError, KubernetesClient, missing_rights, namespace_rights
-from topiarist.kubernetes.api.resources import (
+from topiarist.kubernetes.cache import Store
+from topiarist.kubernetes.client import ApiError, KubernetesClient, missing_rights, namespace_rights
+from topiarist.kubernetes.resources import (
     DEFINITIONS_PATH,
     PLURALS,
     Resource,
@@ -31,7 +32,6 @@ from topiarist.kubernetes.api.resources import (
     definition_name,
     parse_item,
 )
-from topiarist.kubernetes.cache import Store
 from topiarist.schema import load
 
 MAX_RETRY_DELAY_S = 5.0

@@ -33,7 +33,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from pythonjsonlogger.json import JsonFormatter
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api.client import (
+from topiarist.kubernetes.client import (
     IDENTITY_RIGHT,
     ApiError,
     KubernetesClient,
@@ -45,7 +45,7 @@ from topiarist.kubernetes.api.client import (
 )
 from topiarist.kubernetes.informer import Definitions, Informers
 from topiarist.kubernetes.manager import Manager
-from topiarist.kubernetes.status.writer import EventRecorder
+from topiarist.kubernetes.status_writer import EventRecorder
 from topiarist.schema import load
 
 # HTTP server of the operator for kubelet and Prometheus: ``/healthz``, ``/readyz`` and ``/metrics``.

@@ -17,24 +17,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api import client
-from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource, resource_path
+from topiarist.kubernetes import client
 from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
+from topiarist.kubernetes.client import ApiError, KubernetesClient
+from topiarist.kubernetes.cluster_status import cluster_status, policy_status
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker, PolicyCache, errors_of_policy
 from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.informer import Definition, describe_missing, prune
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult
-from topiarist.kubernetes.status.cluster import cluster_status, policy_status
-from topiarist.kubernetes.status.topic import (
-    NAMESPACE_UNAVAILABLE,
-    RIGHTS_MISSING,
-    Status,
-    applied_clusters,
-    topic_status,
-)
-from topiarist.kubernetes.status.writer import (
+from topiarist.kubernetes.resources import FINALIZER, Resource, parse_resource, resource_path
+from topiarist.kubernetes.status_writer import (
     Event,
     StatusWriter,
     annotation_events,
@@ -45,8 +38,15 @@ from topiarist.kubernetes.status.writer import (
     topic_events,
     unusable_events,
 )
+from topiarist.kubernetes.topic_status import (
+    NAMESPACE_UNAVAILABLE,
+    RIGHTS_MISSING,
+    Status,
+    applied_clusters,
+    topic_status,
+)
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
-from topiarist.output.change_details import describe_changes
+from topiarist.output.groups import describe_changes
 
 CLUSTER_READ_TIMEOUT_S = 5.0
 """Seconds to wait for the present Cluster before a reconciliation; without it the last known one is used."""

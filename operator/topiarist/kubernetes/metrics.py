@@ -17,9 +17,9 @@ from prometheus_client.registry import Collector
 
 from topiarist import __version__
 from topiarist.errors import Reason
-from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.moves import ClusterMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
+from topiarist.kubernetes.resources import Resource
 from topiarist.kubernetes.work_loop import WorkLoop
 from topiarist.model.outcome import Result
 from topiarist.model.plan import (

@@ -25,7 +25,7 @@ from topiarist.model.moves import MoveSettings, ReplicaMove
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import Issue, TopicPlan
 from topiarist.model.state import ClusterState, TopicState
-from topiarist.planning.moves.execution.stall import PartitionInFlight, explain_stall, find_blocker, find_stuck_entry
+from topiarist.planning.moves.throttles import PartitionInFlight, explain_stall, find_blocker, find_stuck_entry
 from topiarist.planning.moves.topic import find_targets_in_flight
 from topiarist.ports import PartitionInspector
 from topiarist.text import format_count, printable

@@ -21,11 +21,14 @@ from msgspec.structs import replace
 from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import PlanFilter, apply_filters, keep_all
-from topiarist.filters.limits import NO_LIMITS, LimitFilter
-from topiarist.filters.observed import filter_usage, split_external_changes, withhold_external_changes
-from topiarist.kubernetes import approval
-from topiarist.kubernetes.api import client
-from topiarist.kubernetes.api.resources import Resource
+from topiarist.filters.limits import (
+    NO_LIMITS,
+    LimitFilter,
+    filter_usage,
+    split_external_changes,
+    withhold_external_changes,
+)
+from topiarist.kubernetes import approval, client
 from topiarist.kubernetes.approval import (
     Deletion,
     ReadTopic,
@@ -46,6 +49,7 @@ from topiarist.kubernetes.moves import (
     find_moves_waiting,
     has_unfinished_moves,
 )
+from topiarist.kubernetes.resources import Resource
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, Result, has_uninitialized, partitions_to_initialize
 from topiarist.model.plan import Change, Issue, Plan, TopicPlan

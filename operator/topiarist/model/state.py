@@ -32,7 +32,7 @@ from topiarist.text import format_count, printable, shorten_list
 #
 # How much a cluster takes depends on the way to it, and so does what a change adds. A ``SizeLimit`` therefore has both,
 # and the texts of its warning and its refusal. It is a plain value, so that a plan from a snapshot is that of the
-# cluster. ``adapters.size_limits`` has the limits of each way, ``planning.size_limits`` enforces them.
+# cluster. ``adapters.size_limits`` has the limits of each way, ``planning.planner`` enforces them.
 
 
 class SizeScope(Enum):

@@ -1,6 +1,6 @@
 """The usage of topics as values: what brokers say about writers, readers and bytes, and what follows from it over time.
 
-``adapters.kafka_admin.usage`` reads an ``Evidence`` with one ``TopicSample`` a topic. ``usage.fold`` combines it with
+``adapters.kafka_admin.usage`` reads an ``Evidence`` with one ``TopicSample`` a topic. ``usage`` combines it with
 that of an earlier snapshot into a ``TopicUsage``, which a snapshot stores. Filters, policies and drift reports read it.
 No answer of a broker shows a reader without a consumer group: so a side is ``NOT_SEEN`` at best, never unused. Times
 are in whole seconds since the epoch.

@@ -21,8 +21,7 @@ from msgspec.structs import replace
 
 from topiarist.adapters.saved_plans.encode import encode_change, encode_notice, encode_record, encode_refusal
 from topiarist.errors import Reason
-from topiarist.inspection.describe import ActualSource, Description, DesiredSource, ValueSource
-from topiarist.inspection.explanation import Explanation
+from topiarist.inspection.describe import ActualSource, Description, DesiredSource, Explanation, ValueSource
 from topiarist.inspection.health import IN_PROGRESS, IssueType, Partition, Phase, count_issues
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.placement import InferredPlacement

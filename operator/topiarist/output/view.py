@@ -38,7 +38,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.run_options import Risk
 from topiarist.model.spec import TopicSpec, ValueOrigin, find_origin
-from topiarist.planning.moves.execution.ledger import make_batches
+from topiarist.planning.moves.ledger import make_batches
 from topiarist.planning.risk import assess_lowering
 from topiarist.text import format_count, humanize_bytes
 

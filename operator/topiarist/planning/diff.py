@@ -6,7 +6,7 @@ others. The function of a field adds to a ``TopicPlanBuilder``: a change, a refu
 ``ignore``).
 
 A new field is one row of the table; if it needs a part of a topic that no row has, also a ``TopicPart``, its value in
-``_read_part``, and a call of ``is_part_equal`` in ``drift.checks.equality``. The tests of that module fail for a field
+``_read_part``, and a call of ``is_part_equal`` in ``drift.equality``. The tests of that module fail for a field
 of a spec or a topic that has no place.
 """
 

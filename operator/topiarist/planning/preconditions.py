@@ -44,8 +44,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
-from topiarist.planning.builder import NAMED_BY_REQUEST
-from topiarist.planning.placement import ReplicaPlacer
+from topiarist.planning.builder import NAMED_BY_REQUEST, ReplicaPlacer
 from topiarist.planning.planner import apply_write_block
 from topiarist.planning.risk import describe_increase, reassess
 

@@ -19,7 +19,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicInspection, TopicState
 from topiarist.planning.builder import NAMED_BY_REQUEST, PlanContext
-from topiarist.planning.moves.execution.gate import MoveStanding, find_standing
+from topiarist.planning.moves.gate import MoveStanding, find_standing
 from topiarist.planning.moves.topic import find_move_problem, find_targets_in_flight, without_protected_kinds
 from topiarist.planning.planner import (
     HINT_AFTER_DELETION,

@@ -37,7 +37,7 @@ from topiarist.schema import load as load_
 from topiarist.text import format_count
 
 if TYPE_CHECKING:
-    from topiarist.drift.findings.exceptions import DriftException
+    from topiarist.drift.exceptions import DriftException
 
 
 # Documents that are left out of a run because they are invalid, so that the rest of the manifests can be used.
@@ -168,7 +168,7 @@ def _filter_by_usage(plan: Plan, spec: ClusterSpec, settings: RunSettings) -> Pl
     """Return the plan without deletions of topics in use that the run does not allow, as ``filter_usage`` does."""
     if not plan.usage and not plan.deletes_topics:
         return plan
-    from topiarist.filters.observed import filter_usage  # most plans need none of its packages
+    from topiarist.filters.limits import filter_usage  # most plans need none of its packages
 
     return filter_usage(plan, spec.evidence, settings.allows_in_use)
 
@@ -292,7 +292,7 @@ def _parse_exceptions(manifests: Sequence[Manifest]) -> tuple[Sequence[DriftExce
     documents = [manifest for manifest in manifests if manifest.kind == "DriftException"]
     if not documents:
         return (), ()
-    from topiarist.drift.findings.exceptions import parse_exceptions
+    from topiarist.drift.exceptions import parse_exceptions
 
     exceptions, errors = parse_exceptions(documents)
     return exceptions, [*errors, *duplicate_document_errors(documents)]

@@ -68,7 +68,7 @@ def read_with_usage(
     Raises ``TopiaristError``: what ``read_usage`` raises, ``WrongUsage`` without an address of brokers, and
     ``SnapshotUnusable`` if ``previous`` is of another cluster, or newer than this read.
     """
-    from topiarist.usage.fold import add_usage
+    from topiarist.usage import add_usage
 
     read = read_usage(spec, state.cluster_id, connect_timeout)
     if read is None:

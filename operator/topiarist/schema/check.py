@@ -1,7 +1,7 @@
 """Validation of single documents by their JSON Schema.
 
 ``adapters.manifests.loader`` and the operator call ``check`` for every document before it becomes a ``Manifest``.
-jsonschema-rs decides whether a document is valid; ``explain`` is imported only for an invalid one. ``desired.rules``
+jsonschema-rs decides whether a document is valid; ``explain`` is imported only for an invalid one. ``desired.parse``
 then checks what no schema can express: other documents, Kafka versions, defaults.
 """
 
@@ -179,7 +179,7 @@ def check_project(body: Any) -> list[SchemaError]:
 def config_value_errors(body: Mapping[str, Any], remaining_guesses: Iterator[object]) -> Iterator[SchemaError]:
     """Yield config values that no Kafka version accepts, in a document that is already invalid.
 
-    This reports all errors of the document at once. A valid document is checked by ``desired.rules``, which knows its
+    This reports all errors of the document at once. A valid document is checked by ``desired.parse``, which knows its
     cluster. This function reports only errors that no cluster could solve. An unknown key gets a suggestion only while
     ``remaining_guesses`` yields items, because a suggestion is slow to find.
     """

@@ -15,8 +15,8 @@ from topiarist.adapters.kafka_admin.records.run import RecordsRun
 from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.planning import preconditions
-from topiarist.planning.moves.execution import gate
-from topiarist.planning.moves.execution.gate import MoveStanding
+from topiarist.planning.moves import gate
+from topiarist.planning.moves.gate import MoveStanding
 
 
 def _returns(module: Any, name: str, value: Any) -> Sequence[Patch]:

@@ -14,12 +14,13 @@ from interleavings.planted import Fault, Patch
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.read import bulk_read
-from topiarist.adapters.zookeeper.write import lock, transaction, write_context, writer
+from topiarist.adapters.zookeeper.write import transaction, write_context, writer
+from topiarist.adapters.zookeeper.write import write_context as lock
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, build_operations
 from topiarist.model.outcome import Outcome, Result
 from topiarist.planning import preconditions
-from topiarist.planning.moves.execution import gate, throttles
-from topiarist.planning.moves.execution.gate import MoveStanding
+from topiarist.planning.moves import gate, throttles
+from topiarist.planning.moves.gate import MoveStanding
 
 
 def _change_operations(change: Callable[[Operation], Operation | None]) -> Sequence[Patch]:

@@ -20,13 +20,7 @@ from support.waiting import wait_until
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.errors import TopiaristError
-from topiarist.kubernetes.api.client import (
-    AccessRight,
-    KubernetesClient,
-    namespace_rights,
-    require_rights,
-    required_rights,
-)
+from topiarist.kubernetes.client import AccessRight, KubernetesClient, namespace_rights, require_rights, required_rights
 
 PATIENCE = 120.0
 HOME, OTHER = "home", "other"

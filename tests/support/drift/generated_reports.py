@@ -20,8 +20,8 @@ from topiarist.adapters.snapshots.lenient_reader import InvalidRow
 from topiarist.desired.resolve import Desired
 from topiarist.drift import report
 from topiarist.drift.compare import Comparison, TopicCounts
-from topiarist.drift.findings.exceptions import DriftException, find_unjudged_topics
-from topiarist.drift.findings.finding import (
+from topiarist.drift.exceptions import DriftException, find_unjudged_topics
+from topiarist.drift.findings import (
     UNCHANGED,
     DriftClass,
     DriftFinding,
@@ -31,7 +31,7 @@ from topiarist.drift.findings.finding import (
     make_row,
     sort_key,
 )
-from topiarist.drift.history.runs import PreviousReport
+from topiarist.drift.history import PreviousReport
 from topiarist.drift.outputs.folder import HTML_FILE, ReportFolder
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.task import Caches, Shipped, complete

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topiarist.adapters.snapshots.lenient_reader import CachingReader, RowRemainder
-from topiarist.drift.checks.cross_cluster import SpecGroups
-from topiarist.drift.checks.equality import EqualityIndex, EqualTopics
-from topiarist.drift.checks.placement import find_checker
+from topiarist.drift.cross_cluster import SpecGroups
+from topiarist.drift.equality import EqualityIndex, EqualTopics
+from topiarist.drift.placement import find_checker
 from topiarist.kafka.types import Broker
 from topiarist.model.spec import TopicSpec
 

@@ -11,9 +11,9 @@ from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
-from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.cache import Candidate, build_candidate, select_candidates
 from topiarist.kubernetes.reconciler import ReconcileRequest, SyncState, TopicResult, reconcile_cluster
+from topiarist.kubernetes.resources import FINALIZER, Resource
 from topiarist.model.plan import Issue
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState

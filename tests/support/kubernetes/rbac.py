@@ -7,7 +7,7 @@ from typing import Any
 
 from support.kubernetes.helm import Document, Values, render
 from support.kubernetes.server import ApiServer
-from topiarist.kubernetes.api.client import AccessRight
+from topiarist.kubernetes.client import AccessRight
 
 RELEASE = "topiarist"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from topiarist.kubernetes.api.resources import Resource, parse_resource
+from topiarist.kubernetes.resources import Resource, parse_resource
 
 _UIDS = count(1)
 

@@ -79,8 +79,8 @@ class MovingCluster(NamedTuple):
         return json.loads(self.client.get(path)[0])
 
     def change(self, path: str, **fields: Any) -> None:
-        """Set fields of the JSON object in a znode, as another client."""
-        self.client.set(path, json.dumps({**self.read(path), **fields}).encode())
+        """Set fields of the JSON object in a znode, as another client, in the form that topiarist writes."""
+        self.client.set(path, json.dumps({**self.read(path), **fields}, separators=(",", ":")).encode())
 
     def set_state(self, partition: int, name: str = "orders", **fields: Any) -> None:
         """Set fields of a partition's state, as the controller or the leader does."""

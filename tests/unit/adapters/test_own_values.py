@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.strategies import ownership_records
 from topiarist.adapters import own_values
-from topiarist.adapters.strict_json import JsonError
+from topiarist.adapters.own_values import JsonError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.state import AppliedSpec, Freeze, OperatorMemory, OwnershipRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topiarist.adapters.strict_json import JsonError, decode_json
+from topiarist.adapters.own_values import JsonError, decode_json
 
 INVALID = {
     "nothing": (b"", "found invalid JSON at column 1 (Expecting value)"),

@@ -16,7 +16,7 @@ from topiarist.errors import Exit
 from topiarist.kafka.types import Broker
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.model.usage import DAY_S, CurvePoint, Evidence, GroupType, Side, TopicSample, TopicUsage, UsageState
-from topiarist.usage.fold import TopicGroup, add_groups
+from topiarist.usage import TopicGroup, add_groups
 
 NOW = 1_763_800_000
 MIB = 1 << 20

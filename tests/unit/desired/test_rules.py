@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import DocumentSource, cluster, manifest, spec
+from topiarist.desired.parse import cluster_errors, cluster_warnings, spec_errors, spec_warnings
 from topiarist.desired.resolve import resolve
-from topiarist.desired.rules import cluster_errors, cluster_warnings, spec_errors, spec_warnings
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_min_isr_above

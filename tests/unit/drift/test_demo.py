@@ -11,7 +11,7 @@ import pytest
 from support.drift.small_fleet import read_rows, read_summary
 from topiarist.cli.main import run
 from topiarist.drift.demo import INVALID_TEAM, READ_CLUSTERS, UNREAD_CLUSTER, write_demo
-from topiarist.drift.findings.finding import DriftClass
+from topiarist.drift.findings import DriftClass
 from topiarist.errors import TopiaristError
 
 EMPTY_PATH = {"PATH": "/nonexistent", "JAVA_HOME": "/nonexistent"}

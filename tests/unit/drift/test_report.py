@@ -29,8 +29,8 @@ from topiarist.adapters.manifests.loader import InvalidDocument
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_snapshot
 from topiarist.cli.main import run
 from topiarist.desired.resolve import Desired
-from topiarist.drift.findings.finding import DriftClass
-from topiarist.drift.history.runs import EndedFinding, PreviousReport
+from topiarist.drift.findings import DriftClass
+from topiarist.drift.history import EndedFinding, PreviousReport
 from topiarist.drift.report import ReportJob, make_parts
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.task import Shipped
@@ -433,7 +433,7 @@ def test_without_pyspark_there_is_no_spark(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without pyspark, the error names the missing package. A small report needs no Spark."""
-    monkeypatch.setattr("topiarist.drift.engine.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("topiarist.drift.report.importlib.util.find_spec", lambda name: None)
     assert run_drift(fleet, tmp_path / "report", "--engine", "spark") == 1
     assert (
         "comparing by Spark needs packages that are not installed: pip install 'pyspark>=4.0'"

@@ -22,7 +22,7 @@ from support.drift.small_fleet import (
 from topiarist.adapters.snapshots.files import read_lines
 from topiarist.adapters.snapshots.lenient_reader import read_partial_snapshot
 from topiarist.cli.main import run
-from topiarist.drift import engine
+from topiarist.drift import report
 from topiarist.drift.snapshots import is_remote, spark_required_reason, to_local_path, to_uri
 from topiarist.errors import TopiaristError
 from topiarist.model.state import OwnershipRecord, TopicState
@@ -302,13 +302,13 @@ def test_what_only_spark_reads_needs_java(
 
 def test_a_submitted_run_is_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run under ``spark-submit`` uses Spark without an option and without a check for Java."""
-    assert engine.find_spark_reason("auto", ["snapshots"], ["report"]) == ""
+    assert report.find_spark_reason("auto", ["snapshots"], ["report"]) == ""
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setenv("JAVA_HOME", "nowhere")
-    assert engine.find_spark_reason("auto", ["snapshots"], ["report"]) == "started by spark-submit"
-    assert engine.find_spark_reason("auto", ["hdfs:/a"], ["report"]) == "hdfs:/a is not a local path"
-    assert engine.find_spark_reason("spark", ["snapshots"], ["report"]) == "--engine spark"
-    assert engine.find_spark_reason("python", ["snapshots"], ["report"]) == ""
+    assert report.find_spark_reason("auto", ["snapshots"], ["report"]) == "started by spark-submit"
+    assert report.find_spark_reason("auto", ["hdfs:/a"], ["report"]) == "hdfs:/a is not a local path"
+    assert report.find_spark_reason("spark", ["snapshots"], ["report"]) == "--engine spark"
+    assert report.find_spark_reason("python", ["snapshots"], ["report"]) == ""
 
 
 def test_files_of_this_machine_may_have_addresses(two_topics: Path, tmp_path: Path) -> None:

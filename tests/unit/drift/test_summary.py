@@ -8,9 +8,9 @@ import pytest
 
 from topiarist.desired.resolve import Desired
 from topiarist.drift.compare import ClusterResult, FindingCounts, TopicCounts
-from topiarist.drift.findings.exceptions import DriftException
-from topiarist.drift.findings.finding import FindingRow
-from topiarist.drift.history.runs import MAX_REPORTS, PreviousReport, Repair
+from topiarist.drift.exceptions import DriftException
+from topiarist.drift.findings import FindingRow
+from topiarist.drift.history import MAX_REPORTS, PreviousReport, Repair
 from topiarist.drift.report import ReportJob, SummaryBuilder
 from topiarist.drift.snapshots import UnusedInput
 from topiarist.drift.task import Shipped

@@ -26,10 +26,9 @@ from topiarist.desired.resolve import Desired
 from topiarist.drift import task
 from topiarist.drift import task as module
 from topiarist.drift.compare import ClusterResult
-from topiarist.drift.engine import Cost, LocalEngine
-from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingKey, FindingRow, finding_key, make_row
-from topiarist.drift.history.runs import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
-from topiarist.drift.report import run_here
+from topiarist.drift.findings import DriftClass, DriftFinding, FindingKey, FindingRow, finding_key, make_row
+from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
+from topiarist.drift.report import Cost, LocalEngine, run_here
 from topiarist.drift.snapshots import ClusterInput, LocalLines, SnapshotFile, SnapshotLines
 from topiarist.drift.task import (
     Caches,
@@ -362,7 +361,7 @@ def test_what_compares_is_said_once(
     fleet: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The first message names the runner and the reason, unless messages are off."""
-    monkeypatch.setattr("topiarist.drift.engine.find_java", lambda purpose: "java")
+    monkeypatch.setattr("topiarist.drift.report.find_java", lambda purpose: "java")
     manifests, snapshots = fleet
     words = ["drift", manifests, "--snapshots", snapshots, "--out", str(tmp_path / "report")]
     assert run(words) == 0

@@ -14,7 +14,7 @@ from support.builders import change_kinds, plan, refusal_reasons, spec, state, t
 from support.states import cluster
 from topiarist.adapters.own_values import encode_record
 from topiarist.errors import Reason
-from topiarist.filters.observed import filter_usage, withhold_external_changes
+from topiarist.filters.limits import filter_usage, withhold_external_changes
 from topiarist.model.plan import AddPartitions, CreateTopic, Plan, TakeOwnership, TopicPlan, UpdateConfig
 from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec

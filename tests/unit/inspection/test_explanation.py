@@ -6,7 +6,7 @@ import pytest
 
 from support.cli.runs import run_topiarist
 from topiarist.errors import Exit, Reason
-from topiarist.inspection.explanation import Explanation, explain, list_words
+from topiarist.inspection.describe import Explanation, explain, list_words
 from topiarist.output.describe import format_explanation
 from topiarist.output.text.layout import TextLayout
 

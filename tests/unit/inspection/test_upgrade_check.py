@@ -12,8 +12,8 @@ from topiarist.kafka.config_rules import is_supported, kafka_default
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import LONG_MAX, ClusterMode, KafkaVersion, KnownConfig
 from topiarist.model.state import ClusterState, ReadError
+from topiarist.output.list import encode_reports, format_reports
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.upgrade_check import encode_reports, format_reports
 from topiarist.schema import load
 
 AFTER = "message.timestamp.after.max.ms"

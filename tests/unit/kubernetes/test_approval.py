@@ -28,8 +28,7 @@ from support.plans import DATA_LOSS_RISK
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api import client
-from topiarist.kubernetes.api.resources import FINALIZER, Resource
+from topiarist.kubernetes import client
 from topiarist.kubernetes.approval import (
     HINT_ALLOW_RISK,
     RECREATE,
@@ -46,10 +45,11 @@ from topiarist.kubernetes.approval import (
     step_time,
     write_memory,
 )
+from topiarist.kubernetes.cluster_status import policy_status
 from topiarist.kubernetes.reconciler import SyncState, TopicResult, reconcile_cluster
-from topiarist.kubernetes.status.cluster import policy_status
-from topiarist.kubernetes.status.topic import topic_status
-from topiarist.kubernetes.status.writer import annotation_events, unusable_events
+from topiarist.kubernetes.resources import FINALIZER, Resource
+from topiarist.kubernetes.status_writer import annotation_events, unusable_events
+from topiarist.kubernetes.topic_status import topic_status
 from topiarist.model.outcome import Result
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,

@@ -18,12 +18,11 @@ from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
-from topiarist.kubernetes import cache
-from topiarist.kubernetes.api import client
-from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
+from topiarist.kubernetes import cache, client
 from topiarist.kubernetes.cache import UNASSIGNED, Candidate, Store, build_candidate, select_candidates
 from topiarist.kubernetes.identity import known_records_id
 from topiarist.kubernetes.reconciler import reconcile_cluster
+from topiarist.kubernetes.resources import FINALIZER, Resource, parse_resource
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord, TopicState
 from topiarist.schema import load
 

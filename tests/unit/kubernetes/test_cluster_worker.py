@@ -25,11 +25,9 @@ from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import cluster_worker
-from topiarist.kubernetes.api import client
-from topiarist.kubernetes.api.client import ApiError
-from topiarist.kubernetes.api.resources import FINALIZER, Resource, ResourceSource, parse_resource
+from topiarist.kubernetes import client, cluster_worker
 from topiarist.kubernetes.cache import Candidate, Store, build_candidate
+from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.cluster_worker import (
     CRD_TERMINATING,
     NAMESPACE_TERMINATING,
@@ -44,6 +42,7 @@ from topiarist.kubernetes.cluster_worker import (
 )
 from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult
+from topiarist.kubernetes.resources import FINALIZER, Resource, ResourceSource, parse_resource
 from topiarist.model import spec as spec_
 from topiarist.model.access import KafkaAccess, SecretKeyRef, SecretReference, map_references
 from topiarist.model.plan import Issue, Plan

@@ -12,10 +12,10 @@ from support.kubernetes import resource_bodies
 from support.states import CLUSTER_ID
 from support.virtual_time import virtual_time
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api.client import ApiError
-from topiarist.kubernetes.api.resources import Resource, parse_resource
 from topiarist.kubernetes.cache import Store
+from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.identity import IDENTITY_MANAGER, ClusterIdentities, known_records_id
+from topiarist.kubernetes.resources import Resource, parse_resource
 
 OTHER_ID = "8sYkR0b2QIu1nT4mXc9pAw"
 PIN = "topiarist.dev/cluster-id"

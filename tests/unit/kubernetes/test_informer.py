@@ -19,9 +19,8 @@ from support.kubernetes import resource_bodies
 from support.kubernetes.schemas import read_definition
 from support.virtual_time import loop_time, virtual_time
 from topiarist.kubernetes import informer as module
-from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import Resource, parse_resource
 from topiarist.kubernetes.cache import Store
+from topiarist.kubernetes.client import ApiError, KubernetesClient
 from topiarist.kubernetes.informer import (
     NAMESPACE_NOT_FOUND,
     RELIST_INTERVAL_S,
@@ -34,6 +33,7 @@ from topiarist.kubernetes.informer import (
     parse_definition,
     prune,
 )
+from topiarist.kubernetes.resources import Resource, parse_resource
 
 PATH = "/apis/topiarist.dev/v1/topics"
 

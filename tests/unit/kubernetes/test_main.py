@@ -37,9 +37,8 @@ from support.virtual_time import real_time
 from support.waiting import wait_until
 from topiarist.cli.commands.operator import command
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import main
-from topiarist.kubernetes.api import client
-from topiarist.kubernetes.api.client import ApiError, KubernetesClient, LeaseTimings
+from topiarist.kubernetes import client, main
+from topiarist.kubernetes.client import ApiError, KubernetesClient, LeaseTimings
 from topiarist.kubernetes.main import RECONCILE_TIMEOUT_S, OperatorOptions, Probes, login, run
 
 # What kubelet and Prometheus hear: whether the operator is alive, whether it is ready, its figures, and where.

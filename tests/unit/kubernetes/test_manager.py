@@ -20,21 +20,21 @@ from support.virtual_time import run_in_virtual_time, virtual_time
 from support.waiting import wait_until
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import manager as module
-from topiarist.kubernetes.api.client import ApiError
-from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cache import Store
+from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
 from topiarist.kubernetes.informer import Definition
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
-from topiarist.kubernetes.status.writer import Event
+from topiarist.kubernetes.resources import FINALIZER, Resource, parse_resource
+from topiarist.kubernetes.status_writer import Event
 from topiarist.kubernetes.work_loop import Requeue
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, TopicPlan
 from topiarist.model.spec import ClusterSpec
-from topiarist.output.change_details import describe_changes
+from topiarist.output.groups import describe_changes
 
 
 class Server:

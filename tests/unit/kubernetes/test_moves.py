@@ -27,7 +27,7 @@ from topiarist.model.moves import BatchRecord, MoveSettings, ReplicaMove, Reques
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import SAFE_ASSESSMENT, MoveReplicas, TopicPlan
 from topiarist.model.state import ClusterState, PartitionState, Reassignment, TopicInspection, TopicState
-from topiarist.planning.moves.execution.stall import PartitionInFlight
+from topiarist.planning.moves.throttles import PartitionInFlight
 
 MOVES = (ReplicaMove("orders", 0, (6, 1), (2, 1)), ReplicaMove("orders", 1, (2, 6), (2, 3)))
 UNFINISHED = Outcome("orders", Result.PENDING, Reason.MOVES_UNFINISHED)

@@ -32,12 +32,12 @@ from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import filter_changes
 from topiarist.kafka.types import Broker
-from topiarist.kubernetes.api import client
-from topiarist.kubernetes.api.resources import FINALIZER, Resource
+from topiarist.kubernetes import client
 from topiarist.kubernetes.approval import annotation_errors, format_issue, recent_deletions
 from topiarist.kubernetes.moves import ClusterMoves, MoveTracker, TopicMoves
 from topiarist.kubernetes.reconciler import PlanCache, ReconcileResult, SyncState, TopicResult, reconcile_cluster
-from topiarist.kubernetes.status.writer import topic_events
+from topiarist.kubernetes.resources import FINALIZER, Resource
+from topiarist.kubernetes.status_writer import topic_events
 from topiarist.model.moves import BatchRecord, LeaderChange, MoveProgress, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.outcome import Outcome, Result, TopicProgress
 from topiarist.model.plan import DeleteTopic, Issue, Plan, TopicPlan
@@ -55,7 +55,7 @@ from topiarist.model.state import (
 )
 from topiarist.model.usage import Evidence, GroupType, TopicSample, UsageRead
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl, WriteGuard, write_all
-from topiarist.usage.fold import TopicGroup, add_groups
+from topiarist.usage import TopicGroup, add_groups
 
 
 def test_what_is_declared_is_made_and_then_in_step() -> None:

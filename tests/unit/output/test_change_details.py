@@ -14,7 +14,7 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.model.run_options import Risk
-from topiarist.output.change_details import (
+from topiarist.output.groups import (
     MAX_VALUE_LENGTH,
     describe_changes,
     describe_differences,

@@ -30,8 +30,7 @@ from topiarist.model.plan import (
     TakeOwnership,
     UpdateConfig,
 )
-from topiarist.output.change_details import list_field_changes
-from topiarist.output.groups import GroupedItems, count_plan
+from topiarist.output.groups import GroupedItems, count_plan, list_field_changes
 from topiarist.output.html.plan import list_rows
 from topiarist.output.markdown.sections import format_diff
 from topiarist.output.text.layout import TextLayout

@@ -22,13 +22,13 @@ from topiarist.inspection.describe import (
     ActualSource,
     Description,
     DesiredSource,
+    Explanation,
     ResolvedTopic,
     ValueSource,
     describe,
     resolve_topic,
     similar_names,
 )
-from topiarist.inspection.explanation import Explanation
 from topiarist.inspection.health import IN_PROGRESS, IssueType, Partition, PartitionIssue, Phase, TopicPhase
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchRecord, ReplicaMove

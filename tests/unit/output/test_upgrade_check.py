@@ -8,8 +8,8 @@ from support.builders import DocumentSource
 from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect, UpgradeFinding, UpgradeReport
 from topiarist.model.spec import ClusterSpec, ValueOrigin
 from topiarist.model.state import ReadError
+from topiarist.output.list import encode_reports, format_reports
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.upgrade_check import encode_reports, format_reports
 
 PLACE = ValueOrigin(DocumentSource("a.yaml", {}), ())
 TOPICS = (AffectedTopic("a", "5", PLACE, True), AffectedTopic("b", None))

@@ -18,7 +18,7 @@ from support.builders import (
     state,
     topic,
 )
-from topiarist.drift.findings.finding import make_findings
+from topiarist.drift.findings import make_findings
 from topiarist.kafka.config_rules import is_supported
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import ClusterMode, KafkaVersion, KnownConfig

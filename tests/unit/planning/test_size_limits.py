@@ -19,7 +19,7 @@ from topiarist.adapters.size_limits import (
     measure_notifications,
 )
 from topiarist.kafka.types import Replicas
-from topiarist.planning.size_limits import enforce_size_limits, measure_partitions
+from topiarist.planning.planner import enforce_size_limits, measure_partitions
 
 _LISTS = st.lists(st.lists(st.integers(0, 5000), max_size=5).map(tuple), max_size=30).map(tuple)
 

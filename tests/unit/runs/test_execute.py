@@ -24,7 +24,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
-from topiarist.runs import execute
+from topiarist.runs import modes
 
 SEEN = cluster(topic("orders"), topic("clicks", identity="2"))
 
@@ -65,8 +65,8 @@ def report(*names: str, result: Result = Result.DONE) -> ReconcileReport:
 def waited(played: Played, found: ReconcileReport, *, seconds: float = 30.0, stop: bool = False) -> ReconcileReport:
     """Return the report after ``apply --wait``."""
     settings = Settings(wait_timeout=seconds)
-    (after,) = execute.wait_for_controllers(
-        {"": execute.make_controller_wait(played, settings, lambda: stop, untold)}, [found], settings, lambda: stop
+    (after,) = modes.wait_for_controllers(
+        {"": modes.make_controller_wait(played, settings, lambda: stop, untold)}, [found], settings, lambda: stop
     )
     return after
 
@@ -105,14 +105,14 @@ def test_the_id_of_a_created_topic_is_told_as_soon_as_it_is_known() -> None:
     played = Played(first, {"late": sight("late", taken=True, topic_id="L")})
     told: list[tuple[str, str | None, int]] = []
     settings = Settings(wait_timeout=30.0)
-    watch = execute.make_controller_wait(
+    watch = modes.make_controller_wait(
         played,
         settings,
         lambda: False,
         lambda topic, outcome: told.append((outcome.topic, outcome.topic_id, len(played.asked))),
     )
     run = ReconcileReport(made, tuple(Outcome(name, Result.DONE) for name in lists))
-    (after,) = execute.wait_for_controllers({"": watch}, [run], settings, lambda: False)
+    (after,) = modes.wait_for_controllers({"": watch}, [run], settings, lambda: False)
     assert told == [("early", "E", 1), ("other", None, 1), ("late", "L", 2)]
     assert {outcome.topic: (outcome.result, outcome.topic_id) for outcome in after.outcomes} == {
         "early": (Result.DONE, "E"),
@@ -286,7 +286,7 @@ def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
         everything = {"new": new("new", 0, 1), "orders": new("orders", 3, 4)}
         return waited(Slow(*looks, everything), written(), seconds=30).exit_code
 
-    for module in (throttle, execute):
+    for module in (throttle, modes):
         monkeypatch.setattr(module, "time", clock)
     assert ended((), (3,), (), (4,), ()) is Exit.DONE
     assert clock.now > 60
@@ -297,7 +297,7 @@ def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_end_is_noticed_soon_after_it_has_come(comes: float, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait detects the end after at most a quarter of the elapsed time and at most two seconds, with few polls."""
     clock = Clock()
-    for module in (throttle, execute):
+    for module in (throttle, modes):
         monkeypatch.setattr(module, "time", clock)
 
     class Slow(Played):
@@ -321,7 +321,7 @@ def test_zookeeper_is_left_alone_most_of_the_time(monkeypatch: pytest.MonkeyPatc
             clock.now += 0.25
             return super().poll(topics)
 
-    for module in (throttle, execute):
+    for module in (throttle, modes):
         monkeypatch.setattr(module, "time", clock)
     first, second = GROWN.topics
     watch = paced(Slow({"new": new("new", 0)}, {"new": new("new", 1), "orders": new("orders")}))
@@ -337,7 +337,7 @@ def paced(
 ) -> throttle.ControllerWait:
     """Return the controller wait of a run."""
     settings = Settings(wait_timeout=seconds, max_inflight_replicas=ahead, verbosity=loud)
-    return execute.make_controller_wait(played, settings, stop, untold, TerminalListener(settings))
+    return modes.make_controller_wait(played, settings, stop, untold, TerminalListener(settings))
 
 
 def test_a_run_is_held_back_until_the_controller_has_gone_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -373,7 +373,7 @@ def test_a_controller_that_does_nothing_ends_the_run() -> None:
         watch.wait()
     outcomes = (Outcome("new", Result.DONE), Outcome("orders", Result.SKIPPED))
     found = ReconcileReport(GROWN, outcomes, raised.value)
-    (after,) = execute.wait_for_controllers({"": watch}, [found], Settings(wait_timeout=30.0), lambda: False)
+    (after,) = modes.wait_for_controllers({"": watch}, [found], Settings(wait_timeout=30.0), lambda: False)
     assert [outcome.result for outcome in after.outcomes] == [Result.PENDING, Result.SKIPPED]
     assert "no controller" in after.outcomes[0].message
     assert (after.error, after.exit_code) == (raised.value, Exit.ERROR)
@@ -397,7 +397,7 @@ def test_what_was_seen_while_writing_counts_if_the_run_ends_early() -> None:
         watch.on_outcome(topic_plan, Outcome(topic_plan.topic, Result.DONE))
     watch.wait()
     ended = ReconcileReport(GROWN, written().outcomes, TopiaristError(Reason.FROZEN, "frozen"))
-    (after,) = execute.wait_for_controllers({"": watch}, [ended], Settings(verbosity=-1), lambda: False)
+    (after,) = modes.wait_for_controllers({"": watch}, [ended], Settings(verbosity=-1), lambda: False)
     assert [outcome.result for outcome in after.outcomes] == [Result.FAILED, Result.DONE]
 
 
@@ -410,8 +410,8 @@ def test_what_is_waited_for_is_said_before_and_after(capsys: pytest.CaptureFixtu
     for verbosity in (0, -1):
         settings = Settings(verbosity=verbosity)
         run = ReconcileReport(found, tuple(Outcome(topic.topic, Result.DONE) for topic in found.topics))
-        execute.wait_for_controllers(
-            {"": execute.make_controller_wait(Played(sights), settings, lambda: False, untold)},
+        modes.wait_for_controllers(
+            {"": modes.make_controller_wait(Played(sights), settings, lambda: False, untold)},
             [run],
             settings,
             lambda: False,

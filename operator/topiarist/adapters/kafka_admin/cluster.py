@@ -157,7 +157,7 @@ class KafkaCluster:
     def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in a rolling window, and then its elections."""
         from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
-        from topiarist.planning.moves.execution.ledger import carry_out
+        from topiarist.planning.moves.ledger import carry_out
 
         with translate_errors():
             for issue, *_ in find_not_offered(self._session.any_broker(), plan.actionable_topics()).values():

@@ -18,9 +18,8 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, convert
 
-from topiarist.adapters.own_values import Int32, ReplicaList, record_of
+from topiarist.adapters.own_values import Int32, JsonError, ReplicaList, decode_json, record_of
 from topiarist.adapters.saved_plans.encode import FORMAT_VERSION, compute_fingerprint, dumps, encode_plans
-from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.types import (

@@ -20,8 +20,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from topiarist.adapters.own_values import JsonError, decode_json
 from topiarist.adapters.snapshots.codec import FORMAT_VERSION, Row, decode_state, encode_state, format_time, parse_time
-from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec

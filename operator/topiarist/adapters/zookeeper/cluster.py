@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
 from topiarist.adapters.zookeeper.read.cluster_metadata import DecodeCache, read_metadata
-from topiarist.adapters.zookeeper.read.partition_states import (
+from topiarist.adapters.zookeeper.read.state import (
     inspect,
     inspect_all,
     poll_progress,
     read_broker_throttles,
+    read_state,
 )
-from topiarist.adapters.zookeeper.read.state import read_state
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import ANONYMOUS, Credentials
 from topiarist.model.moves import ClearedMoves
@@ -27,7 +27,7 @@ from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 if TYPE_CHECKING:
     from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
-    from topiarist.adapters.zookeeper.write.lock import Lock
+    from topiarist.adapters.zookeeper.write.write_context import Lock
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class ZooKeeperCluster:
         """
         if not plan.has_changes:
             return
-        from topiarist.adapters.zookeeper.write.lock import Lock
+        from topiarist.adapters.zookeeper.write.write_context import Lock
         from topiarist.adapters.zookeeper.write.writer import Writer
 
         lock = Lock(self._session, self._owner)
@@ -118,7 +118,7 @@ class ZooKeeperCluster:
         """Carry out the moves of ``plan`` in batches, and then its elections; each transaction has its own lock."""
         from topiarist.adapters.zookeeper.moves.election import Elector
         from topiarist.adapters.zookeeper.moves.mover import Mover
-        from topiarist.planning.moves.execution.ledger import carry_out
+        from topiarist.planning.moves.ledger import carry_out
 
         yield from carry_out(
             plan,
@@ -175,7 +175,7 @@ class ZooKeeperCluster:
 
         A freeze of a user other than ``by`` is changed only with ``force``.
         """
-        from topiarist.adapters.zookeeper.write.lock import set_freeze
+        from topiarist.adapters.zookeeper.write.write_context import set_freeze
 
         with translate_errors(self._session):
             return set_freeze(self._session, freeze, by=by, force=force)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def _complete_word(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    from topiarist.inspection.explanation import list_words
+    from topiarist.inspection.describe import list_words
 
     return [CompletionItem(word) for word in list_words() if word.lower().startswith(incomplete.lower())]
 
@@ -61,7 +61,7 @@ def explain_command(word: str, form: str) -> None:
     A field is given by its path, or by the end of its path: moves.allow. Those of the project file begin with Project,
     such as Project.owner. Needs neither manifests nor a cluster.
     """
-    from topiarist.inspection.explanation import explain, list_words
+    from topiarist.inspection.describe import explain, list_words
     from topiarist.schema.check import did_you_mean
 
     found = explain(word)

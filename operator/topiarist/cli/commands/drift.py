@@ -18,15 +18,15 @@ from msgspec.structs import replace
 
 from topiarist.cli import options, terminal
 from topiarist.cli.terminal import Settings
-from topiarist.drift.findings.finding import DriftClass
+from topiarist.drift.findings import DriftClass
 from topiarist.errors import Exit, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version
 from topiarist.text import format_count, quote
 
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
-    from topiarist.drift.engine import Engine
-    from topiarist.drift.history.runs import PreviousReport
+    from topiarist.drift.history import PreviousReport
+    from topiarist.drift.report import Engine
     from topiarist.drift.snapshots import ClusterInput
 
 
@@ -52,7 +52,7 @@ class _DriftOptions(Struct, frozen=True):
 
 
 def _check_link_template(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    from topiarist.drift.findings.finding import LINK_FIELDS, find_link_problem
+    from topiarist.drift.findings import LINK_FIELDS, find_link_problem
 
     if problem := find_link_problem(value):
         fields = ", ".join(f"{{{name}}}" for name in LINK_FIELDS)
@@ -183,10 +183,9 @@ def command(**values: Any) -> None:
 def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     """Compare the fleet, write the report and add it to the history; return its summary."""
     from topiarist.adapters.snapshots.codec import format_time
-    from topiarist.drift.engine import Cost, LocalEngine
-    from topiarist.drift.findings.exceptions import find_unjudged_topics
-    from topiarist.drift.findings.finding import RowOptions
-    from topiarist.drift.report import ReportJob, compare_and_write
+    from topiarist.drift.exceptions import find_unjudged_topics
+    from topiarist.drift.findings import RowOptions
+    from topiarist.drift.report import Cost, LocalEngine, ReportJob, compare_and_write
     from topiarist.drift.snapshots import UnusedInput
     from topiarist.drift.task import ConnectOptions, LiveCluster, Shipped
     from topiarist.runs.inputs import load_manifests
@@ -239,7 +238,7 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
 
 def _load_previous(run: Engine, given: _DriftOptions) -> PreviousReport:
     """Return the previous report; none in the first of scheduled runs, which use one command line each time."""
-    from topiarist.drift.history.runs import PreviousReport
+    from topiarist.drift.history import PreviousReport
 
     is_first = not given.previous or (given.previous == given.out and not run.exists(given.out))
     return PreviousReport() if is_first else run.load_previous(given.previous)
@@ -286,7 +285,7 @@ def _write_demo(given: _DriftOptions, folder: Path) -> tuple[_DriftOptions, tupl
 
 def _choose_engine(given: _DriftOptions, settings: Settings) -> Engine:
     """Return Spark if it is asked for or needed, else the engine of this machine; the size of the fleet is unknown."""
-    from topiarist.drift.engine import LocalEngine, find_spark_reason
+    from topiarist.drift.report import LocalEngine, find_spark_reason
 
     reason = find_spark_reason(given.engine, given.snapshots, (given.out, given.previous, given.history))
     if not reason:

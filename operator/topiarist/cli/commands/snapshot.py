@@ -134,8 +134,7 @@ def _describe_usage(state: ClusterState) -> str:
     from collections import Counter
 
     from topiarist.model.usage import UsageState
-    from topiarist.usage.describe import describe_missing
-    from topiarist.usage.fold import worse_state
+    from topiarist.usage import describe_missing, worse_state
 
     evidence = state.evidence
     if evidence is None:

@@ -1,4 +1,4 @@
-"""The folder of a drift report: written to a staging folder and then renamed, completely or not at all.
+"""The folder of a drift report, complete or not there at all, and its summary as Markdown and as metrics.
 
 ``drift.report`` adds lines and commits; ``RemoteReportFolder`` does the same for remote URIs. The target
 must be an earlier report, an empty folder, or nothing. Replacing an earlier report takes two renames; for an instant
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -17,11 +18,308 @@ from types import TracebackType
 from typing import Any, BinaryIO, NoReturn, Self
 
 from topiarist.adapters.saved_plans.encode import dumps
+from topiarist.adapters.snapshots.codec import parse_time
 from topiarist.drift.compare import LINE_FILES
-from topiarist.drift.history.runs import ACCEPTED_FILE, FINDINGS_FILE, SUMMARY_FILE
-from topiarist.drift.outputs import html, markdown, prometheus
+from topiarist.drift.findings import DriftClass, Severity
+from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, SUMMARY_FILE
+from topiarist.drift.outputs import html
 from topiarist.errors import Reason, TopiaristError
-from topiarist.text import printable
+from topiarist.model.run_options import Risk
+from topiarist.output.markdown.escape import escape_prose, format_code, format_table_cell
+from topiarist.text import format_count, humanize_duration, printable
+
+# The summary of a drift report as Markdown, for an issue or a chat message.
+#
+# ``drift.outputs.folder`` writes it as ``summary.md``. It shows the largest counts and the clusters that could not be
+# compared. Text from clusters and manifests is escaped or put into code spans, so that it is not parsed as Markdown.
+
+_MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS = 20, 10
+"""Number of rows in the table of clusters, and in each of the other tables."""
+
+_MAX_VALUES = 4
+
+
+def format_summary(summary: Mapping[str, Any]) -> str:
+    """Return the summary as Markdown text that ends with a newline."""
+    reasons = sorted(summary["findings"]["byReason"].items(), key=lambda item: (-item[1], item[0]))
+    parts = [
+        _overview(summary),
+        _cluster_table(summary),
+        _responsible_table(summary),
+        _format_table(["reason", "findings"], [[reason, f"{number:,}"] for reason, number in reasons]),
+        _difference_table(summary["crossClusterDifferences"]),
+        _format_table(
+            ["cluster", "imbalance", "mean", "most", "least"],
+            [
+                [format_table_cell(one["cluster"]), one["load"], f"{one['mean']:,}"]
+                + [f"{one[end]['partitions']:,} on {one[end]['broker']}" for end in ("most", "least")]
+                for one in summary["unbalanced"]
+            ],
+        ),
+        _unknown_clusters(summary),
+        _incomplete_clusters(summary["incomplete"]),
+        _unused_input(summary["inputs"]),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _overview(summary: Mapping[str, Any]) -> str:
+    findings, clusters, topics = summary["findings"], summary["clusters"], summary["topics"]
+    changes = f": {findings['new']:,} new, {findings['resolved']:,} resolved" if summary["previous"] else ""
+    text = (
+        f"### Drift: {format_count(findings['total'], 'finding')}{changes}\n\n"
+        f"{clusters['compared']:,} of {format_count(clusters['declared'], 'cluster')} compared, "
+        f"as of {format_code(summary['asOf'])}; "
+        f"{topics['inSync']:,} of {format_count(topics['compared'], 'topic')} match their manifests."
+    )
+    if selection := summary.get("selection"):
+        text += f" **Only topics selected by {format_code(selection)} were compared.**"
+    if severities := ", ".join(f"{number:,} {each.lower()}" for each, number in summary["bySeverity"].items()):
+        text += f" Findings by severity: {severities}."
+    if oldest := summary["oldestFinding"]:
+        cluster = f" on {format_code(oldest['cluster'])}" if oldest["cluster"] else ""
+        subject = f" of {format_code(oldest['topic'])}" if oldest["topic"] else ""
+        text += (
+            f" The oldest, {oldest['class']}{subject}{cluster}, was first seen at {format_code(oldest['firstSeen'])}."
+        )
+    if (repairs := summary["timeToRepair"]) and repairs["resolved"]:
+        text += (
+            f" Half of the {format_count(repairs['resolved'], 'finding')} that were resolved in the last "
+            f"{repairs['days']} days stayed for {humanize_duration(repairs['medianSeconds'] * 1000)} or less."
+        )
+    if accepted := summary["accepted"]["total"]:
+        text += f" {format_count(accepted, 'difference')} accepted by exceptions."
+    if unmatched := summary["exceptions"]["unmatched"]:
+        text += f" {format_count(len(unmatched), 'exception')} without any difference."
+    if invalid := findings["byClass"].get(DriftClass.INVALID.value):
+        text += f" {format_count(invalid, 'invalid manifest')} could not be compared."
+    if findings["notEvaluated"]:
+        text += f" {format_count(findings['notEvaluated'], 'earlier finding')} could not be evaluated again."
+    return text
+
+
+def _cluster_table(summary: Mapping[str, Any]) -> str:
+    kinds = [kind.value for kind in DriftClass if summary["findings"]["byClass"].get(kind.value)]
+    drifted = [one for one in summary["byCluster"] if one["findings"]]
+    rows = [
+        [format_table_cell(one["cluster"])]
+        + [f"{one['byClass'][kind]:,}" if kind in one["byClass"] else "" for kind in kinds]
+        for one in sorted(drifted, key=lambda one: (-one["findings"], one["cluster"]))
+    ]
+    return _format_table(["cluster", *kinds], rows, _MAX_CLUSTER_ROWS)
+
+
+def _responsible_table(summary: Mapping[str, Any]) -> str:
+    """Return the findings by team or owner, with a column for each severity, the most severe first."""
+    severities = [*summary["bySeverity"]]
+    rows = [
+        [format_table_cell(one["responsible"] or "none"), f"{one['findings']:,}", f"{one['new']:,}"]
+        + [f"{one['bySeverity'][each]:,}" if each in one["bySeverity"] else "" for each in severities]
+        for one in summary["byResponsible"]
+    ]
+    return _format_table(["responsible", "findings", "new", *severities], rows)
+
+
+def _difference_table(differences: Mapping[str, Any]) -> str:
+    if not (total := differences["total"]):
+        return ""
+    rows = [
+        [format_table_cell(one["topic"]), format_table_cell(one["field"]), _format_values(one["values"])]
+        for one in differences["topics"]
+    ]
+    table = _format_table(["topic", "field", "values"], rows, total=total)
+    return f"{format_count(total, 'cross-cluster difference')}:\n\n{table}"
+
+
+def _format_values(values: Sequence[Mapping[str, Any]]) -> str:
+    parts = [
+        f"{'not set' if one['value'] is None else format_table_cell(one['value'])} "
+        f"on {format_count(one['number'], 'cluster')}"
+        for one in values[:_MAX_VALUES]
+    ]
+    return ", ".join(parts) + (f" and {len(values) - _MAX_VALUES:,} more" if len(values) > _MAX_VALUES else "")
+
+
+def _unknown_clusters(summary: Mapping[str, Any]) -> str:
+    unknown = [one for one in summary["byCluster"] if one["problem"] is not None]
+    lines = [f"- {format_code(one['cluster'])}: {escape_prose(one['problem'])}" for one in unknown[:_MAX_OTHER_ROWS]]
+    if len(unknown) > _MAX_OTHER_ROWS:
+        lines.append(f"- and {len(unknown) - _MAX_OTHER_ROWS:,} more")
+    title = f"**{format_count(len(unknown), 'cluster')} could not be compared:**\n"
+    return "\n".join([title, *lines]) if unknown else ""
+
+
+def _incomplete_clusters(incomplete: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        f"- {format_code(one['cluster'])}: {format_count(one['notJudged'], 'topic')} not judged, "
+        f"{format_count(one['rows'], 'invalid row')} in {format_code(one['file'])}: {escape_prose(one['message'])}"
+        for one in incomplete[:_MAX_OTHER_ROWS]
+    ]
+    if len(incomplete) > _MAX_OTHER_ROWS:
+        lines.append(f"- and {len(incomplete) - _MAX_OTHER_ROWS:,} more")
+    title = f"**{format_count(len(incomplete), 'cluster')} could be compared only in part:**\n"
+    return "\n".join([title, *lines]) if incomplete else ""
+
+
+def _unused_input(inputs: Mapping[str, Any]) -> str:
+    parts = [
+        (inputs["broken"], "invalid row", "(see broken.jsonl)"),
+        (len(inputs["superseded"]), "snapshot", "replaced by a newer one"),
+        (len(inputs["unknownClusters"]), "snapshot", "of clusters that are not part of this run"),
+    ]
+    words = [f"{format_count(number, noun)} {what}" for number, noun, what in parts if number]
+    return f"Input that was not used: {'; '.join(words)}." if words else ""
+
+
+def _format_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], max_rows: int = _MAX_OTHER_ROWS, total: int | None = None
+) -> str:
+    """Return a table of the first rows, with the number of the others; empty without rows."""
+    if not rows:
+        return ""
+    hidden = (len(rows) if total is None else total) - min(len(rows), max_rows)
+    lines = [head, [":--", *["--:"] * (len(head) - 1)], *rows[:max_rows]]
+    if hidden:
+        lines.append([f"and {hidden:,} more", *[""] * (len(head) - 1)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# The summary of a drift report in Prometheus text format, for a Pushgateway or the textfile collector.
+#
+# ``drift.outputs.folder`` writes it as ``metrics.prom``. A value without findings is exported as 0, so that an alert
+# resolves. No label has the name of a topic, and the number of series is limited: ``MAX_CLUSTERS`` and
+# ``MAX_RESPONSIBLE`` label values, and one more, ``OTHER``, with the sum of the rest.
+
+PREFIX = "topiarist_drift"
+
+MAX_CLUSTERS = 1000
+"""Clusters with a label value of their own: those with the most findings."""
+
+MAX_RESPONSIBLE = 100
+"""Responsible teams with a label value of their own: those with the most findings."""
+
+OTHER = "(other)"
+"""The label value of all clusters or teams beyond the limit; a Kubernetes name or label has no parentheses."""
+
+NO_TEAM = "(none)"
+"""The label value of findings without a responsible team."""
+
+Sample = tuple[Mapping[str, str], int]
+
+
+def format_metrics(summary: Mapping[str, Any]) -> str:
+    """Return all metric families, each with help and type."""
+    topics, clusters, findings = summary["topics"], summary["clusters"], summary["findings"]
+    invalid = findings["byClass"].get(DriftClass.INVALID.value, 0)
+    families: list[tuple[str, str, Iterable[Sample]]] = [
+        ("findings", "Findings by cluster and class.", _by_cluster(summary["byCluster"])),
+        ("findings_by_risk", "Findings by risk of the planned change.", _by_risk(findings["byRisk"])),
+        ("new_findings", "Findings that the previous report did not have.", _one(findings["new"])),
+        ("resolved_findings", "Findings of the previous report that no longer exist.", _one(findings["resolved"])),
+        ("topics_compared", "Declared topics that were compared.", _one(topics["compared"])),
+        ("clusters_compared", "Clusters that were compared.", _one(clusters["compared"])),
+        ("clusters_unknown", "Clusters that could not be compared.", _one(clusters["unknown"])),
+        ("broken_rows", "Invalid rows and files of the input.", _one(summary["inputs"]["broken"])),
+        ("invalid_manifests", "Manifests that could not be used.", _one(invalid)),
+        ("report_timestamp_seconds", "Time of the report: its newest input.", _one(_seconds(summary["asOf"]))),
+        *_families_of_rows(summary),
+    ]
+    if summary["oldest"]:
+        words = "Time of the oldest snapshot that was compared."
+        families.append(("oldest_snapshot_timestamp_seconds", words, _one(_seconds(summary["oldest"]))))
+    if repairs := summary["timeToRepair"]:
+        words = "Median seconds to repair the findings that were resolved in the last days, by class."
+        medians = [({"class": name}, one["medianSeconds"]) for name, one in repairs["byClass"].items()]
+        families.append(("time_to_repair_seconds", words, medians))
+    return "".join(line for family in families for line in _format_family(*family))
+
+
+def _families_of_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, Iterable[Sample]]]:
+    """Yield the families of severity, responsibility, exceptions and age, which the rows of findings decide."""
+    numbers = summary["bySeverity"]
+    yield (
+        "findings_by_severity",
+        "Findings by severity.",
+        [({"severity": each.value}, numbers.get(each.value, 0)) for each in Severity],
+    )
+    teams = _sum_teams(summary["byResponsible"])
+    yield "findings_by_responsible", "Findings by responsible team and severity.", _by_responsible(teams)
+    words = "New findings by responsible team."
+    yield "new_findings_by_responsible", words, [({"responsible": name}, team["new"]) for name, team in teams]
+    numbers = summary["accepted"]["byClass"]
+    accepted = [({"class": kind.value}, numbers.get(kind.value, 0)) for kind in DriftClass]
+    yield "accepted_findings", "Findings that an exception accepts, by class; in no other count.", accepted
+    expired = summary["findings"]["byClass"].get(DriftClass.EXPIRED.value, 0)
+    yield "expired_exceptions", "Exceptions that have expired.", _one(expired)
+    words = "Clusters with snapshots that lack rows."
+    yield "clusters_incomplete", words, _one(len({entry["cluster"] for entry in summary["incomplete"]}))
+    if oldest := summary["oldestFinding"]:
+        words = "Time when the oldest finding was first seen; absent without findings."
+        yield "oldest_finding_timestamp_seconds", words, _one(_seconds(oldest["firstSeen"]))
+
+
+def _by_cluster(clusters: Sequence[Mapping[str, Any]]) -> Iterator[Sample]:
+    """Yield the findings of each cluster and class; the clusters in order of name, the sum of the rest last."""
+    ranked = sorted(clusters, key=lambda cluster: (-cluster["findings"], cluster["cluster"]))
+    shown, rest = ranked[:MAX_CLUSTERS], ranked[MAX_CLUSTERS:]
+    numbers = {one["cluster"]: one["byClass"] for one in sorted(shown, key=lambda one: str(one["cluster"]))}
+    if rest:
+        numbers[OTHER] = _sum_counts(one["byClass"] for one in rest)
+    for cluster, by_class in numbers.items():
+        for kind in DriftClass:
+            yield {"cluster": cluster, "class": kind.value}, by_class.get(kind.value, 0)
+
+
+def _by_risk(numbers: Mapping[str, int]) -> Iterator[Sample]:
+    for risk in Risk:
+        yield {"risk": risk.label}, numbers.get(risk.label, 0)
+
+
+def _by_responsible(teams: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[Sample]:
+    for name, team in teams:
+        for severity in Severity:
+            yield {"responsible": name, "severity": severity.value}, team["bySeverity"].get(severity.value, 0)
+
+
+def _sum_teams(teams: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the teams by label value, with one entry for all teams beyond the limit.
+
+    Findings without a responsible team have the value ``NO_TEAM``.
+    """
+    ranked = sorted(teams, key=lambda team: (-team["findings"], team["responsible"] or ""))
+    shown, rest = ranked[:MAX_RESPONSIBLE], ranked[MAX_RESPONSIBLE:]
+    found: list[tuple[str, Mapping[str, Any]]] = [(team["responsible"] or NO_TEAM, team) for team in shown]
+    if rest:
+        severities = _sum_counts(team["bySeverity"] for team in rest)
+        found.append((OTHER, {"bySeverity": severities, "new": sum(team["new"] for team in rest)}))
+    return found
+
+
+def _sum_counts(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for numbers in counts:
+        total.update(numbers)
+    return total
+
+
+def _one(value: int) -> Sequence[Sample]:
+    return [({}, value)]
+
+
+def _seconds(time: str) -> int:
+    return int(parse_time(time).timestamp())
+
+
+def _format_family(name: str, help_text: str, samples: Iterable[Sample]) -> Iterator[str]:
+    yield f"# HELP {PREFIX}_{name} {help_text}\n# TYPE {PREFIX}_{name} gauge\n"
+    for labels, value in samples:
+        inner = ",".join(f'{key}="{_escape_label_value(text)}"' for key, text in labels.items())
+        yield f"{PREFIX}_{name}{{{inner}}} {value}\n" if inner else f"{PREFIX}_{name} {value}\n"
+
+
+def _escape_label_value(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
 
 HTML_FILE = "report.html"
 
@@ -30,8 +328,8 @@ WORK_FOLDER = "work"
 
 _SUMMARY_FORMATTERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     SUMMARY_FILE: dumps,
-    "summary.md": markdown.format_summary,
-    "metrics.prom": prometheus.format_metrics,
+    "summary.md": format_summary,
+    "metrics.prom": format_metrics,
 }
 """Files that are rendered from the summary alone, with their formatters."""
 

@@ -1,6 +1,6 @@
 """The drift report as one self-contained HTML page that makes no network requests.
 
-``drift.outputs.folder`` writes it as ``report.html``. ``output.html.page`` has what it shares with the page of a plan:
+``drift.outputs.folder`` writes it as ``report.html``. ``output.html.plan`` has what it shares with the page of a plan:
 script and style, and the defenses against text from clusters and manifests.
 
 The page has all findings, or a sample, because a browser cannot open a page of a million findings. Critical findings
@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from topiarist.drift.findings.finding import PLACEMENT_CLASSES, FindingRow
-from topiarist.output.html import page
+from topiarist.drift.findings import PLACEMENT_CLASSES, FindingRow
+from topiarist.output.html import plan
 from topiarist.schema import load
 
 MAX_FINDINGS = 20_000
@@ -40,7 +40,7 @@ COLUMNS = (
 )
 """Fields of a finding in a page, in this order; the page computes the age from the times."""
 
-_PARTS = page.PageParts(
+_PARTS = plan.PageParts(
     "drift/outputs/assets",
     "page.html",
     ("shared/page.css", "report.css"),
@@ -60,9 +60,9 @@ def render_chunks(summary: Mapping[str, Any], findings: Path, accepted: Path) ->
     ``findings`` and ``accepted`` are the paths of ``findings.jsonl`` and ``accepted.jsonl``, which are read while the
     chunks are consumed.
     """
-    report = page.encode_data(build_document(summary, _read_accepted(accepted)))
+    report = plan.encode_data(build_document(summary, _read_accepted(accepted)))
     rows = _encode_rows(findings, summary["findings"]["total"])
-    yield from page.render_chunks(_PARTS, {"report": report, "findings": page.encode_rows(rows)})
+    yield from plan.render_chunks(_PARTS, {"report": report, "findings": plan.encode_rows(rows)})
 
 
 def _read_accepted(path: Path) -> list[FindingRow]:
@@ -121,7 +121,7 @@ class StringTable:
     """An encoder of rows as lists of ``COLUMNS`` that replaces a repeated text with its index."""
 
     def __init__(self) -> None:
-        self._texts = page.TextTable()
+        self._texts = plan.TextTable()
 
     def encode_row(self, row: FindingRow) -> list[str | int | bool | None]:
         """Return one row as a list."""
@@ -150,7 +150,7 @@ def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -
         *("bySeverity", "oldestFinding"),
     )
     differences, exceptions, upgrade = (summary[name] for name in ("crossClusterDifferences", "exceptions", "upgrade"))
-    document: dict[str, Any] = page.sanitize_texts(
+    document: dict[str, Any] = plan.sanitize_texts(
         {
             **{name: summary[name] for name in copied_fields},
             "clean": len(worst) - len(drifted),

@@ -22,9 +22,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as f
 
 from topiarist.adapters.snapshots.codec import format_time, parse_time
-from topiarist.drift.findings.finding import FindingRow
-from topiarist.drift.history import runs
-from topiarist.drift.history.runs import (
+from topiarist.drift import history
+from topiarist.drift.findings import FindingRow
+from topiarist.drift.history import (
     ACCEPTED_FILE,
     DROPPED,
     ENDED_COLUMNS,
@@ -216,20 +216,20 @@ class RemoteReportFolder(ReportFolder):
 
 
 def load_previous(storage: Storage, address: str) -> PreviousReport:
-    """Read the report at a URI; raises the errors of ``history.runs.load_previous``."""
+    """Read the report at a URI; raises the errors of ``history.load_previous``."""
     address = address.rstrip("/")
     with TemporaryDirectory(prefix="topiarist-drift-") as here:
         for name in (SUMMARY_FILE, NOT_EVALUATED_FILE, FINDINGS_FILE, ACCEPTED_FILE):
             storage.download(f"{address}/{name}", Path(here, name))
         try:
-            return runs.load_previous(here)
+            return history.load_previous(here)
         except TopiaristError as error:
             raise TopiaristError(error.reason, str(error.args[0]).replace(here, address), error.hint) from error
 
 
 # The history of a fleet in tables that Spark reads and writes, at any address.
 #
-# ``drift.spark.engine`` opens it. The tables are the folders of Parquet that ``drift.history.parquet`` describes, with
+# ``drift.spark.engine`` opens it. The tables are the folders of Parquet that ``drift.parquet`` describes, with
 # the same names of files, so that runs with and without Spark can share a history.
 
 _RUN_TYPES = {

@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from topiarist.adapters.snapshots.files import MAX_BYTES, MAX_ROW_BYTES
-from topiarist.drift.engine import is_spark_submit
+from topiarist.drift.report import is_spark_submit
 from topiarist.errors import Reason, TopiaristError
 from topiarist.text import humanize_bytes, printable
 

@@ -1,6 +1,6 @@
 """The tasks of Spark: ``drift.task.work`` on an executor, its results as rows of one table.
 
-``drift.spark.job`` calls ``run_task`` in Python workers. What tasks learn from each other is kept in the worker
+``drift.spark.engine`` calls ``run_task`` in Python workers. What tasks learn from each other is kept in the worker
 process, which Spark uses for many tasks. This module does not import PySpark, so that it can be tested without Spark.
 """
 

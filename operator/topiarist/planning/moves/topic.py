@@ -1,7 +1,7 @@
 """Adds the moves of one topic to its plan, or the refusals that say why it is not moved.
 
 ``planning/diff.py`` calls ``find_moves`` first: growth and a higher ``min.insync.replicas`` wait for the moves. The
-checks of partition states (leaders, in-sync replicas) need more reads, so ``execution.gate`` makes them later, for the
+checks of partition states (leaders, in-sync replicas) need more reads, so ``gate`` makes them later, for the
 topics that the plan moves.
 """
 

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from support.drift import generated_reports
 from support.drift.small_fleet import read_rows, read_summary
-from topiarist.drift.findings.finding import DriftClass, DriftFinding
+from topiarist.drift.findings import DriftClass, DriftFinding
 from topiarist.drift.outputs import html
-from topiarist.output.html import page
+from topiarist.output.html import plan
 from topiarist.output.text.layout import sanitize
 
 ASSETS = Path(html.__file__).parent / "assets"
-SHARED = Path(page.__file__).parent / "assets"
+SHARED = Path(plan.__file__).parent / "assets"
 
 PIECES = re.compile(r"<(style|script)([^>]*)>(.*?)</\1>", re.DOTALL)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.drift.outputs.markdown import format_summary
+from topiarist.drift.outputs.folder import format_summary
 
 EMPTY: dict[str, Any] = {
     "asOf": "2026-01-31T12:00:00Z",

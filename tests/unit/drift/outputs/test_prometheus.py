@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.drift.summaries import full_summary
-from topiarist.drift.findings.finding import DriftClass
-from topiarist.drift.outputs.prometheus import MAX_CLUSTERS, MAX_RESPONSIBLE, NO_TEAM, OTHER, PREFIX, format_metrics
+from topiarist.drift.findings import DriftClass
+from topiarist.drift.outputs.folder import MAX_CLUSTERS, MAX_RESPONSIBLE, NO_TEAM, OTHER, PREFIX, format_metrics
 
 Samples = dict[str, dict[tuple[str, ...], float]]
 

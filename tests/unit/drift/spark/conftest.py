@@ -8,9 +8,8 @@ from typing import NamedTuple
 import pytest
 from pyspark import SparkContext
 
-from topiarist.drift import engine
-from topiarist.drift.spark import engine as spark_engine
-from topiarist.drift.spark import job, outputs, session
+from topiarist.drift import report
+from topiarist.drift.spark import engine, outputs, session
 from unit.drift.spark.local_spark import FUNCTIONS, LocalSpark, Table
 from unit.drift.spark.local_store import STORE
 
@@ -28,10 +27,10 @@ def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
     store = tmp_path / "store"
     store.mkdir()
     spark = LocalSpark({STORE: store})
-    for module in (spark_engine, job, outputs):
+    for module in (engine, outputs):
         monkeypatch.setattr(module, "f", FUNCTIONS)
-    monkeypatch.setattr(spark_engine, "DataFrame", Table)
+    monkeypatch.setattr(engine, "DataFrame", Table)
     monkeypatch.setattr(SparkContext, "_active_spark_context", spark)
     monkeypatch.setattr(session, "start_session", lambda **_: spark)
-    monkeypatch.setattr(engine, "find_java", lambda purpose: "java")
+    monkeypatch.setattr(report, "find_java", lambda purpose: "java")
     return Place(spark, store)

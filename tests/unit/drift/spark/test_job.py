@@ -21,12 +21,12 @@ from support.drift.small_fleet import (
     write_snapshot,
 )
 from topiarist.cli.main import run
+from topiarist.drift import cross_cluster
 from topiarist.drift import report as report_module
-from topiarist.drift.checks import cross_cluster
 from topiarist.drift.compare import ClusterResult
 from topiarist.drift.snapshots import SnapshotFile, SnapshotLines
-from topiarist.drift.spark import job, worker
-from topiarist.drift.spark.job import distribute
+from topiarist.drift.spark import engine, worker
+from topiarist.drift.spark.engine import distribute
 from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, ConnectOptions, LiveCluster, Part
 from topiarist.errors import Reason, TopiaristError
 from unit.drift.spark.conftest import Place
@@ -55,7 +55,7 @@ def test_a_fleet_with_every_kind_of_result_has_the_same_report(
     manifests: Path, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Duplicate ids, invalid rows and more differences than are shown give the report of one process."""
-    for module in (job, cross_cluster, report_module):
+    for module in (engine, cross_cluster, report_module):
         monkeypatch.setattr(module, "MAX_SHOWN_DIFFERENCES", 2, raising=False)
     report(manifests, place.store / "snapshots", tmp_path / "here")
     report(manifests, f"{STORE}/snapshots", f"{STORE}/there")

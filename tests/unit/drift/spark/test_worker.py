@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from topiarist.desired.resolve import Desired
-from topiarist.drift.checks.cross_cluster import Deviation
 from topiarist.drift.compare import ClusterResult
+from topiarist.drift.cross_cluster import Deviation
 from topiarist.drift.spark import worker
 from topiarist.drift.spark.worker import DEVIATION, FAILURE, RESULT, load_job, run_task, split_lines
 from topiarist.drift.task import Caches, Shipped

@@ -37,7 +37,8 @@ from topiarist.model.plan import (
 )
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
 from topiarist.model.state import OwnershipRecord
-from topiarist.output.html import page, plan
+from topiarist.output.html import plan
+from topiarist.output.html import plan as page
 from topiarist.output.html.plan import KINDS, LEVELS, PlanRow, list_rows
 from topiarist.output.text.layout import sanitize
 

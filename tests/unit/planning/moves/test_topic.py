@@ -40,7 +40,7 @@ from topiarist.model.plan import MoveReplicas, TopicPlan, compute_broker_load_af
 from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
-from topiarist.planning.moves.execution.ledger import make_batches
+from topiarist.planning.moves.ledger import make_batches
 from topiarist.planning.moves.topic import find_targets_in_flight
 
 EVERY_KIND = MoveSettings(allow=frozenset(MoveKind), throttle=UNLIMITED)

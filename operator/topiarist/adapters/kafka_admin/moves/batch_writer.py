@@ -29,7 +29,7 @@ from topiarist.adapters.kafka_admin.write.requests import (
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, ClearedMoves, OwnThrottles, ReplicaMove
-from topiarist.planning.moves.execution.throttles import (
+from topiarist.planning.moves.throttles import (
     EntityConfigs,
     find_needed_throttles,
     find_present_throttles,

@@ -41,8 +41,8 @@ from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.state import PartitionState, Reassignment, TopicState
-from topiarist.planning.moves.execution.gate import MovedTopic, effective_min_isr
-from topiarist.planning.moves.execution.stall import PartitionInFlight
+from topiarist.planning.moves.gate import MovedTopic, effective_min_isr
+from topiarist.planning.moves.throttles import PartitionInFlight
 
 # The Admin requests of moves and elections, and the elements of their answers.
 #

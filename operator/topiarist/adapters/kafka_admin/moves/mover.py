@@ -37,8 +37,8 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, LeaderChange, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.execution.gate import ElectionJudgement
-from topiarist.planning.moves.execution.ledger import (
+from topiarist.planning.moves.gate import ElectionJudgement
+from topiarist.planning.moves.ledger import (
     HINT_ELECT_AGAIN,
     ElectionLedger,
     MoveLedger,
@@ -46,8 +46,7 @@ from topiarist.planning.moves.execution.ledger import (
     fill_window,
     make_batches,
 )
-from topiarist.planning.moves.execution.stall import StallWatch, find_blocker
-from topiarist.planning.moves.execution.throttles import has_other_rate, require_rate
+from topiarist.planning.moves.throttles import StallWatch, find_blocker, has_other_rate, require_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 from topiarist.throttle import sleep_unless_stopped

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from topiarist.adapters.own_values import (
     Int32,
+    JsonError,
     NewerVersionError,
     NonEmptyText,
     Number,
@@ -30,7 +31,6 @@ from topiarist.adapters.own_values import (
     record_fields,
     stored_record,
 )
-from topiarist.adapters.strict_json import JsonError
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import Replicas, topic_name_problem

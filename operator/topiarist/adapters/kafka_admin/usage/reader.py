@@ -33,7 +33,7 @@ from topiarist.adapters.kafka_admin.usage.groups import (
 from topiarist.model.access import KafkaAccess
 from topiarist.model.state import NO_LEADER
 from topiarist.model.usage import Evidence, TopicSample, UsageRead, add_known
-from topiarist.usage.fold import TopicGroup, add_groups
+from topiarist.usage import TopicGroup, add_groups
 
 # Read the offsets of partitions: begin and end, and the times of the oldest and the newest record.
 #

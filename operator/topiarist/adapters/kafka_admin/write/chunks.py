@@ -47,7 +47,7 @@ from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.model.outcome import Outcome, Result, partitions_to_initialize
 from topiarist.model.plan import ConfigItem, CreateTopic, DeleteTopic, TopicPlan
 from topiarist.model.state import OwnershipRecord, ReadError, TopicState
-from topiarist.planning.size_limits import enforce_size_limits, measure_change
+from topiarist.planning.planner import enforce_size_limits, measure_change
 from topiarist.ports import Throttle
 from topiarist.throttle import sleep_unless_stopped
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from topiarist.adapters.strict_json import JsonError
+from topiarist.adapters.own_values import JsonError
 
 MAX_ID = 2**31 - 1
 """The largest id of a broker or partition: Kafka's ids are Java ints."""

@@ -30,7 +30,6 @@ from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupte
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata, TopicZnodes, decode_topic_state
 from topiarist.adapters.zookeeper.read.state import read_topics
-from topiarist.adapters.zookeeper.write.lock import Lock
 from topiarist.adapters.zookeeper.write.transaction import (
     MultiRequest,
     Operation,
@@ -41,6 +40,7 @@ from topiarist.adapters.zookeeper.write.transaction import (
     set_or_create,
 )
 from topiarist.adapters.zookeeper.write.write_context import (
+    Lock,
     ensure_own_znodes,
     read_transaction_template,
     wait_for_controller,
@@ -49,13 +49,8 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchRecord, ClearedMoves, OwnThrottles, ReplicaMove
 from topiarist.model.state import PartitionState, ReadError, Reassignment
-from topiarist.planning.moves.execution.gate import MovedTopic, effective_min_isr
-from topiarist.planning.moves.execution.throttles import (
-    EntityConfigs,
-    ThrottleUpdate,
-    find_needed_throttles,
-    update_throttles,
-)
+from topiarist.planning.moves.gate import MovedTopic, effective_min_isr
+from topiarist.planning.moves.throttles import EntityConfigs, ThrottleUpdate, find_needed_throttles, update_throttles
 
 # Read what a batch of moves depends on: the reassignment request, topics, partition states, throttles.
 

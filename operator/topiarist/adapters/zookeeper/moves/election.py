@@ -45,8 +45,8 @@ from topiarist.kafka.types import Broker
 from topiarist.model.moves import RequestedReassignment
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.execution.gate import ElectionJudgement
-from topiarist.planning.moves.execution.ledger import HINT_ELECT_AGAIN, ElectionLedger, OpenElections, Partition
+from topiarist.planning.moves.gate import ElectionJudgement
+from topiarist.planning.moves.ledger import HINT_ELECT_AGAIN, ElectionLedger, OpenElections, Partition
 from topiarist.ports import MoveOptions
 from topiarist.throttle import sleep_unless_stopped
 

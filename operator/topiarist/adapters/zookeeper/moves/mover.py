@@ -1,7 +1,7 @@
 """Carry out the moves of a plan: batch after batch, each in one checked transaction, until all are done.
 
 The mover holds the lock for each transaction, and not while brokers copy. Before a batch it compares the topics of the
-batch by value (``planning/moves/execution/gate.py``); after it, only a topic's znode shows whether a move was carried
+batch by value (``planning/moves/gate.py``); after it, only a topic's znode shows whether a move was carried
 out. The mover never sets or deletes the reassignment request: the controller removes it with its last entry.
 
 The cluster is the only memory: the topics' lists, the request, and the record of the last batch. A run that ends at any
@@ -53,16 +53,17 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.execution.gate import Judgement, MovedTopic
-from topiarist.planning.moves.execution.ledger import MoveLedger, OpenTopic, Partition, make_batches
-from topiarist.planning.moves.execution.stall import (
+from topiarist.planning.moves.gate import Judgement, MovedTopic
+from topiarist.planning.moves.ledger import MoveLedger, OpenTopic, Partition, make_batches
+from topiarist.planning.moves.throttles import (
     PartitionInFlight,
     StallWatch,
     find_added,
     find_blocker,
     find_stuck_entry,
+    has_other_rate,
+    require_rate,
 )
-from topiarist.planning.moves.execution.throttles import has_other_rate, require_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 from topiarist.throttle import sleep_unless_stopped

@@ -28,9 +28,8 @@ from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, dump_obje
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS, ConnectionInterrupted, Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.state import read_state
-from topiarist.adapters.zookeeper.write.lock import Lock
 from topiarist.adapters.zookeeper.write.transaction import MultiRequest, Operation, OperationType
-from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes
+from topiarist.adapters.zookeeper.write.write_context import Lock, ensure_own_znodes
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.state import (
     MOVED,

@@ -44,8 +44,8 @@ from topiarist.adapters.zookeeper.write.write_context import WriteContext
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result, partitions_to_initialize
 from topiarist.model.plan import Plan, TopicPlan
+from topiarist.planning.planner import enforce_size_limits
 from topiarist.planning.preconditions import Validity, check_preconditions, is_nudge
-from topiarist.planning.size_limits import enforce_size_limits
 from topiarist.ports import NO_CONTROL, Throttle, WriteControl
 
 # The queue of topics that a run has still to send, with the number of attempts.

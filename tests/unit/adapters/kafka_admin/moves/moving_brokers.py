@@ -34,7 +34,7 @@ from topiarist.model.moves import (
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import SAFE_ASSESSMENT, ElectLeaders, MoveReplicas, Plan, TopicPlan
 from topiarist.model.state import OwnershipRecord
-from topiarist.planning.moves.execution.ledger import carry_out
+from topiarist.planning.moves.ledger import carry_out
 from topiarist.ports import MoveOptions
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, metadata, partition, reply
 

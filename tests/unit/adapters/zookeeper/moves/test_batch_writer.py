@@ -48,7 +48,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.state import PartitionState, Reassignment
-from topiarist.planning.moves.execution.throttles import FOLLOWER_REPLICAS, find_needed_throttles, update_throttles
+from topiarist.planning.moves.throttles import FOLLOWER_REPLICAS, find_needed_throttles, update_throttles
 
 MOVE = ReplicaMove("orders", 0, (1, 2), (3, 2))
 

@@ -1,0 +1,212 @@
+"""Accepted drift and invalid manifests: findings that documents in git accept, and those about documents themselves.
+
+``DriftException`` documents say which findings are accepted, why, by whom, until when. ``drift.task`` moves the
+matching rows to ``accepted.jsonl``. An exception is valid through its last day; the day of a report is that of
+``asOf``, so that the same input gives the same report.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from topiarist.drift.findings import (
+    NEVER_ACCEPTED,
+    DriftClass,
+    DriftFinding,
+    FindingRow,
+    RowCompleter,
+    make_row,
+    sort_key,
+)
+from topiarist.errors import Diagnostic
+from topiarist.kafka.types import matches_any
+from topiarist.model.spec import Manifest
+
+if TYPE_CHECKING:
+    from topiarist.adapters.manifests.loader import InvalidDocument
+
+
+KIND = "DriftException"
+
+
+class DriftException(Struct, frozen=True, eq=False):
+    """A ``DriftException`` document. Empty ``clusters``, ``classes`` and ``fields`` match all.
+
+    ``clusters``, ``topics`` and ``fields`` are patterns. ``until`` is the last valid day, such as ``2026-01-31``.
+    """
+
+    name: str
+    clusters: tuple[str, ...]
+    topics: tuple[str, ...]
+    classes: frozenset[str]
+    fields: tuple[str, ...]
+    reason: str
+    author: str
+    until: str
+    file: str
+    line: int
+    labels: Mapping[str, str]
+
+    def matches(self, row: FindingRow) -> bool:
+        """Return whether a finding of a topic is accepted by this exception, valid or expired."""
+        return (
+            bool(row["topic"])
+            and row["class"] not in NEVER_ACCEPTED
+            and matches_any(row["topic"], self.topics)
+            and (not self.clusters or matches_any(row["cluster"], self.clusters))
+            and (not self.classes or row["class"] in self.classes)
+            and (not self.fields or matches_any(row["field"], self.fields))
+        )
+
+    def is_expired(self, as_of: str) -> bool:
+        """Return whether the last valid day is before the day of a report."""
+        return self.until < as_of[: len(self.until)]
+
+
+def parse_exceptions(manifests: Iterable[Manifest]) -> tuple[list[DriftException], list[Diagnostic]]:
+    """Return the exceptions in order of file and line, and the errors of dates that no calendar has."""
+    exceptions, errors = list[DriftException](), list[Diagnostic]()
+    for manifest in manifests:
+        if manifest.kind == KIND:
+            until = manifest.spec["until"]
+            try:
+                date.fromisoformat(until)
+            except ValueError:
+                place = manifest.source.locate(("spec", "until"))
+                errors.append(Diagnostic(place, f"until: found {until}, wanted a day of the calendar"))
+                continue
+            exceptions.append(_parse_exception(manifest))
+    return sorted(exceptions, key=lambda each: (each.file, each.line)), errors
+
+
+def _parse_exception(manifest: Manifest) -> DriftException:
+    spec, place = manifest.spec, manifest.source.locate()
+    return DriftException(
+        name=manifest.full_name,
+        clusters=tuple(spec.get("clusters", ())),
+        topics=tuple(spec["topics"]),
+        classes=frozenset(spec.get("classes", ())),
+        fields=tuple(spec.get("fields", ())),
+        reason=" ".join(spec["reason"].split()),
+        author=spec["author"],
+        until=spec["until"],
+        file=place.file,
+        line=place.line,
+        labels=manifest.labels,
+    )
+
+
+class AcceptedDrift:
+    """The exceptions of a report; ``matched`` are those that match a finding so far, by their position."""
+
+    def __init__(self, exceptions: Sequence[DriftException], as_of: str) -> None:
+        self._exceptions = exceptions
+        self._as_of = as_of
+        self.matched: set[int] = set()
+
+    def split_rows(self, rows: Sequence[FindingRow]) -> tuple[list[FindingRow], list[FindingRow]]:
+        """Return the rows that no valid exception accepts, and the accepted rows with their first ``exception``."""
+        findings, accepted = list[FindingRow](), list[FindingRow]()
+        for row in rows:
+            matches = {number: each for number, each in enumerate(self._exceptions) if each.matches(row)}
+            self.matched.update(matches)
+            valid = next((each for each in matches.values() if not each.is_expired(self._as_of)), None)
+            if valid is None:
+                findings.append(row)
+            else:
+                fields = ("name", "file", "line", "reason", "author", "until")
+                accepted.append({**row, "exception": {name: getattr(valid, name) for name in fields}})
+        return findings, accepted
+
+
+def describe_unmatched(exceptions: Sequence[DriftException], matched: Collection[int]) -> list[dict[str, Any]]:
+    """Return the exceptions that match no finding, as in ``summary.json``; ``matched`` has positions."""
+    others = (each for number, each in enumerate(exceptions) if number not in matched)
+    return [{"name": each.name, "file": each.file, "line": each.line} for each in others]
+
+
+def make_expired_rows(exceptions: Iterable[DriftException], as_of: str, completer: RowCompleter) -> list[FindingRow]:
+    """Return a finding for each expired exception, with its patterns of topics as topic."""
+    return [_make_expired_row(each, as_of, completer) for each in exceptions if each.is_expired(as_of)]
+
+
+def _make_expired_row(exception: DriftException, as_of: str, completer: RowCompleter) -> FindingRow:
+    finding = DriftFinding(
+        DriftClass.EXPIRED,
+        exception.name,
+        message=f"{exception.name} expired: {exception.author} accepted this drift until {exception.until}: "
+        f"{exception.reason}",
+        hint="remove the drift and the exception, or set another until",
+    )
+    row = make_row("", ", ".join(exception.topics), finding, as_of)
+    row["file"], row["line"] = exception.file, exception.line
+    row["command"] = shlex.join(["topiarist", "validate", exception.file])
+    completer.add_link(row)
+    completer.add_responsible(row, exception.labels)
+    return row
+
+
+# Invalid manifests as findings: a report is complete for everything else, and says what it lacks.
+#
+# ``drift.report`` makes the rows, and ``drift.task`` sorts them in. Topics of invalid manifests are not judged: they
+# are not reported as undeclared, and their earlier findings are not resolved.
+
+_UNSHOWN_MESSAGE = "has errors, which are not shown because its file has too many"
+
+
+def make_invalid_rows(documents: Iterable[InvalidDocument], as_of: str, completer: RowCompleter) -> list[FindingRow]:
+    """Return a row for each invalid document, in order.
+
+    The cluster is that of a Cluster document, the topic that of a Topic document; both are empty if they are unknown.
+    """
+    groups: dict[tuple[str, str, str], list[InvalidDocument]] = {}
+    for document in documents:
+        cluster = document.name if document.kind == "Cluster" else ""
+        topic = next(iter(document.topics)) if document.kind == "Topic" and document.topics else ""
+        groups.setdefault((cluster, topic, "" if cluster or topic else document.place.file), []).append(document)
+    rows = [_make_row(*key, each, as_of, completer) for key, each in groups.items()]
+    return sorted(rows, key=lambda row: (row["cluster"], *sort_key(row)))
+
+
+def _make_row(
+    cluster: str, topic: str, field: str, documents: Sequence[InvalidDocument], as_of: str, completer: RowCompleter
+) -> FindingRow:
+    errors = sorted(error for document in documents for error in document.errors)
+    message = errors[0].message if len(errors) == 1 else "; ".join(map(_format_error, errors)) or _UNSHOWN_MESSAGE
+    hint = "; ".join(dict.fromkeys(error.hint for error in errors if error.hint))
+    row = make_row(cluster, topic, DriftFinding(DriftClass.INVALID, field, message=message, hint=hint), as_of)
+    place = errors[0].location if errors else documents[0].place
+    row["file"], row["line"] = place.file, place.line or None
+    row["manifest"] = documents[0].name if topic else None
+    row["command"] = shlex.join(["topiarist", "validate", place.file])
+    completer.add_link(row)
+    completer.add_responsible(row, documents[0].labels)
+    return row
+
+
+def _format_error(error: Diagnostic) -> str:
+    return f"line {error.location.line}: {error.message}" if error.location.line else error.message
+
+
+def find_unjudged_topics(documents: Iterable[InvalidDocument]) -> frozenset[str]:
+    """Return the names in Kafka that invalid documents may declare."""
+    return frozenset().union(*(document.topics for document in documents))
+
+
+def drop_unjudged(rows: Sequence[FindingRow], topics: frozenset[str]) -> tuple[list[FindingRow], int]:
+    """Return the rows without those that only say that no manifest declares one of ``topics``.
+
+    Also returns the number of topics without a row for that reason.
+    """
+    undeclared = (DriftClass.UNEXPECTED.value, DriftClass.ORPHANED.value)
+    kept = [
+        row
+        for row in rows
+        if row["topic"] not in topics or row["class"] not in undeclared or row["manifest"] is not None
+    ]
+    return kept, len({row["topic"] for row in rows} - {row["topic"] for row in kept})

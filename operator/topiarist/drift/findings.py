@@ -1,0 +1,582 @@
+"""Findings of a drift report: derived from plans, and written as the rows of ``findings.jsonl``.
+
+``drift.compare`` calls this module. ``plan_topic`` alone decides what differs; this module never compares a spec with a
+state. Each change (withheld or not), each refusal, and each notice about a difference becomes a ``DriftFinding`` with
+the expected value, the actual value and the planned action. Ownership records are not differences: a topic that matches
+its spec and lacks only the ownership record has no finding. Topics without a manifest get their findings from
+``undeclared_topic_finding``.
+
+A row (``make_row``) has the fields of ``schemas/drift.json``. It is a plain mapping, so that it can be
+written as JSON and Parquet and returned from Python workers. ``finding_key`` identifies a finding across reports.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import quote
+
+from topiarist.desired.shared_specs import ClusterTopicSpecs
+from topiarist.errors import FieldPath, Reason
+from topiarist.kafka.config_table import THROTTLE_CONFIGS
+from topiarist.kafka.types import count_replicas
+from topiarist.model.moves import MoveKind
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    MoveReplicas,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.run_options import Risk
+from topiarist.model.spec import ClusterSpec, Source, TopicSpec, find_origin
+from topiarist.model.state import ClusterState, TopicState, find_replication_factors
+from topiarist.text import format_count
+
+if TYPE_CHECKING:
+    from topiarist.desired.resolve import Desired
+
+
+class DriftClass(str, Enum):
+    """Class of a difference: the ``class`` of a finding and the values of ``--fail-on``.
+
+    A new class is a member here, and in the sets below what else it is; its value and its meaning in
+    ``schemas/drift.json``; its value in ``schemas/driftexception.json``, unless no exception may accept it; and a topic
+    of ``drift.demo`` that shows it. Tests fail until it has all of them. Its findings come from ``make_findings`` if a
+    plan says them, else from a check that ``drift.compare`` calls.
+    """
+
+    MISSING = "missing"
+    UNEXPECTED = "unexpected"
+    ORPHANED = "orphaned"
+    PARTITIONS = "partitions"
+    REPLICATION_FACTOR = "replicationFactor"
+    ASSIGNMENT = "assignment"
+    DRAINED = "drained"
+    RACKS = "racks"
+    WIDTHS = "widths"
+    SPREAD = "spread"
+    MOVING = "moving"
+    THROTTLE = "throttle"
+    STUCK = "stuck"
+    CONFIG = "config"
+    UNMANAGED = "unmanaged"
+    FAULT = "fault"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    INVALID = "invalid"
+    EXPIRED = "expired"
+    DORMANT = "dormant"
+    OVERSIZED = "oversized"
+
+
+CRITICAL_CLASSES = frozenset({DriftClass.MISSING, DriftClass.STUCK})
+"""Classes that are critical whatever a plan does."""
+
+UNDECIDED_CLASSES = frozenset({DriftClass.REFUSED, DriftClass.UNKNOWN, DriftClass.INVALID, DriftClass.EXPIRED})
+"""Classes that need a decision of a person before anything else; their severity is high."""
+
+MOVE_CLASSES = frozenset({DriftClass.THROTTLE, DriftClass.STUCK, DriftClass.MOVING})
+"""Classes that ``topiarist moves`` shows on a cluster."""
+
+MANIFEST_CLASSES = frozenset({DriftClass.INVALID.value, DriftClass.EXPIRED.value})
+"""Classes, as in rows, of findings about documents: they are known whatever is known of clusters and topics."""
+
+NEVER_ACCEPTED = MANIFEST_CLASSES | {DriftClass.UNKNOWN.value}
+"""Classes, as in rows, that no exception accepts."""
+
+PLACEMENT_CLASSES = tuple(
+    kind.value for kind in (DriftClass.RACKS, DriftClass.WIDTHS, DriftClass.SPREAD, DriftClass.DRAINED)
+)
+"""Classes, as in rows, about the brokers of replicas."""
+
+
+class PlannedAction(str, Enum):
+    """The planned action for a difference: change it, refuse the change, or only report the difference."""
+
+    CHANGE = "Change"
+    REFUSED = "Refused"
+    REPORTED = "Reported"
+
+
+class DriftFinding(NamedTuple):
+    """One difference of one topic.
+
+    ``field`` is the path below the spec, joined by dots; empty for the topic as a whole. ``expected`` and ``actual``
+    are text, None where there is no value. ``risk`` and ``explanation`` are those of the change; ``risk`` is None
+    without a change. ``reasons``, ``message`` and ``hint`` come from the refusals and notices behind the finding.
+    """
+
+    drift_class: DriftClass
+    field: str = ""
+    expected: str | None = None
+    actual: str | None = None
+    planned: PlannedAction = PlannedAction.REPORTED
+    risk: Risk | None = None
+    explanation: str = ""
+    reasons: tuple[Reason, ...] = ()
+    message: str = ""
+    hint: str = ""
+
+
+FindingRow = dict[str, Any]
+
+FindingKey = tuple[str, str, str, str]
+"""Cluster, topic, class and field."""
+
+
+def finding_key(row: Mapping[str, Any]) -> FindingKey:
+    """Return the key of a finding, which is equal in all reports."""
+    return row["cluster"], row["topic"], row["class"], row["field"]
+
+
+def make_findings(plan: TopicPlan, actual: Iterable[DriftFinding] = ()) -> tuple[DriftFinding, ...]:
+    """Return the findings of a topic, sorted by class and field, at most one for each of these pairs.
+
+    The plan of the topic decides the planned action and its risk. ``actual`` are findings that do not depend on a plan,
+    at most one for each pair: they decide the values.
+    """
+    findings: dict[tuple[str, str], DriftFinding] = {}
+    for finding in _iter_findings(plan):
+        key = (finding.drift_class.value, finding.field)
+        findings[key] = _merge_findings(findings[key], finding) if key in findings else finding
+    for finding in _hidden_partitions_findings(plan):
+        findings.setdefault((finding.drift_class.value, finding.field), finding)
+    is_foreign = any(refusal.reason in _FOREIGN_TOPIC_REASONS for refusal in plan.refusals)
+    for finding in () if is_foreign else actual:
+        key = (finding.drift_class.value, finding.field)
+        planned = findings.get(key)
+        findings[key] = planned._replace(expected=finding.expected, actual=finding.actual) if planned else finding
+    ordered = (findings[key] for key in sorted(findings))
+    return tuple(one._replace(planned=PlannedAction.REPORTED) if plan.observe_only else one for one in ordered)
+
+
+def _iter_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
+    for change in plan.changes:
+        yield from _change_findings(plan, change)
+    for refusal in plan.refusals:
+        # A refusal that withholds only the change of the ownership record yields nothing.
+        for change in refusal.withheld:
+            for finding in _change_findings(plan, change):
+                yield _with_issue(finding, refusal)._replace(planned=PlannedAction.REFUSED)
+        if not refusal.withheld:
+            yield _with_issue(_refused_field_finding(plan, refusal), refusal)._replace(planned=PlannedAction.REFUSED)
+    # Notices come last, so that a notice never overrides the values of a change or a refusal.
+    for notice in plan.notices:
+        if plan.spec and plan.before:
+            for finding in _notice_findings(plan.spec, plan.before, notice):
+                yield _with_issue(finding, notice)
+    if any(notice.reason is Reason.UNMANAGED for notice in plan.notices):
+        yield from _unmanaged_findings(plan)
+
+
+def _hidden_partitions_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
+    """Yield the difference of partitions that a plan does not name.
+
+    If explicit lists have another width than the topic, the plan has one refusal for the growth and for the width.
+    """
+    spec, before = plan.spec, plan.before
+    if spec is None or before is None or spec.assignment is None or spec.partitions == len(before.replicas):
+        return
+    for refusal in plan.refusals:
+        if refusal.reason is Reason.REPLICATION_FACTOR_DIFFERS:
+            yield _with_issue(_partitions_finding(spec, before), refusal)._replace(planned=PlannedAction.REFUSED)
+
+
+def _with_issue(finding: DriftFinding, issue: Issue) -> DriftFinding:
+    return finding._replace(reasons=(issue.reason,), message=issue.message, hint=issue.hint)
+
+
+def _merge_findings(one: DriftFinding, other: DriftFinding) -> DriftFinding:
+    """Merge two findings of the same class and field; ``one`` decides the values and the planned action."""
+    return one._replace(
+        risk=max((risk for risk in (one.risk, other.risk) if risk is not None), default=None),
+        explanation=one.explanation or other.explanation,
+        reasons=tuple(dict.fromkeys((*one.reasons, *other.reasons))),
+        message="; ".join(dict.fromkeys(filter(None, (one.message, other.message)))),
+        hint="; ".join(dict.fromkeys(filter(None, (one.hint, other.hint)))),
+    )
+
+
+def _change_findings(plan: TopicPlan, change: Change) -> Iterator[DriftFinding]:
+    """Yield the differences that a change would remove; a change of the ownership record is not a difference."""
+    planned = PlannedAction.CHANGE
+    match change:
+        case CreateTopic(replicas):
+            size = _describe_size(len(replicas), str(len(replicas[0])))
+            yield DriftFinding(DriftClass.MISSING, "", size, None, planned, *change.assessment)
+        case DeleteTopic():
+            actual = _describe_topic_size(plan.before)
+            yield DriftFinding(DriftClass.UNEXPECTED, "ensure", None, actual, planned, *change.assessment)
+        case AddPartitions(before):
+            sizes = str(change.total), str(before)
+            yield DriftFinding(DriftClass.PARTITIONS, "partitions", *sizes, planned, *change.assessment)
+        case MoveReplicas(moves):
+            for kind in MoveKind:
+                if any(kind in move.kinds for move in moves):
+                    finding = _moves_finding(plan, kind)
+                    yield finding._replace(
+                        planned=planned, risk=change.assessment.risk, explanation=change.assessment.explanation
+                    )
+        case UpdateConfig(items):
+            for item in items:
+                values = f"config.{item.key}", item.after, item.before
+                yield DriftFinding(DriftClass.CONFIG, *values, planned, *item.assessment)
+
+
+_CLASS_BY_KIND = {
+    MoveKind.DRAIN: DriftClass.DRAINED,
+    MoveKind.RACKS: DriftClass.RACKS,
+    MoveKind.SPREAD: DriftClass.SPREAD,
+    MoveKind.LEADERS: DriftClass.SPREAD,
+}
+
+
+def _moves_finding(plan: TopicPlan, kind: MoveKind) -> DriftFinding:
+    """Return the finding of the partitions that move for one reason.
+
+    The replicas themselves are described by ``drift.placement``: where they go depends on the plans of other
+    topics.
+    """
+    if plan.spec is not None and plan.before is not None:
+        if kind is MoveKind.FACTOR:
+            return _replication_factor_finding(plan.spec, plan.before)
+        if kind is MoveKind.ASSIGNMENT:
+            return _assignment_finding(plan.spec, plan.before)
+    return DriftFinding(_CLASS_BY_KIND[kind])
+
+
+_WHOLE_TOPIC_REASONS = frozenset(
+    {Reason.TOPIC_UNREADABLE, Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.DELETION_IN_PROGRESS}
+)
+"""Reasons that refuse a topic as a whole: its differences are unknown, or other findings report them."""
+
+
+_FOREIGN_TOPIC_REASONS = _WHOLE_TOPIC_REASONS - {Reason.NOT_ADOPTED}
+"""Reasons for which nothing of a topic is compared; a topic that waits for adoption is compared."""
+
+
+def _refused_field_finding(plan: TopicPlan, refusal: Issue) -> DriftFinding:
+    """Return the finding of a refusal that withholds no change, because no change could be planned."""
+    spec, before = plan.spec, plan.before
+    if spec is None or refusal.reason in _WHOLE_TOPIC_REASONS:
+        return DriftFinding(DriftClass.REFUSED)
+    if spec.absent:
+        return DriftFinding(DriftClass.UNEXPECTED, "ensure", None, _describe_topic_size(before))
+    if before is None:
+        size = _describe_size(spec.create_partitions, str(spec.create_replication_factor))
+        return DriftFinding(DriftClass.MISSING, "", size)
+    # If the factor is ignored, this reason refuses the growth by explicit lists of another width.
+    if refusal.reason is Reason.REPLICATION_FACTOR_DIFFERS and "replicationFactor" not in spec.ignored_fields:
+        return _replication_factor_finding(spec, before)
+    if _keeps_drained_broker(spec, before, refusal):
+        return DriftFinding(DriftClass.DRAINED)
+    if refusal.field[:1] in (("partitions",), ("replicaAssignment",)):
+        return _partitions_finding(spec, before)
+    return DriftFinding(DriftClass.REFUSED, ".".join(refusal.field))
+
+
+def _keeps_drained_broker(spec: TopicSpec, before: TopicState, refusal: Issue) -> bool:
+    """Return whether a refusal says that the topic stays on a drained broker."""
+    if refusal.reason is Reason.EXCLUDED_BROKERS:  # also the reason to refuse growth by explicit lists
+        return spec.partitions == len(before.replicas)
+    return refusal.reason in (Reason.MOVE_NOT_ALLOWED, Reason.PROTECTED_TOPIC) and not refusal.field
+
+
+def _notice_findings(spec: TopicSpec, before: TopicState, notice: Issue) -> Iterator[DriftFinding]:
+    """Yield the differences that a notice reports.
+
+    Notices about ownership records or about work in progress are not differences and yield nothing.
+    """
+    if notice.reason is Reason.IGNORED:
+        yield from _ignored_findings(spec, before, notice.field)
+    elif notice.reason is Reason.REPLICAS_DIFFER:
+        yield _assignment_finding(spec, before)
+    elif notice.reason is Reason.EXISTING_PROBLEM and notice.field == ("replicationFactor",):
+        yield DriftFinding(DriftClass.WIDTHS)
+    elif notice.reason is Reason.EXISTING_PROBLEM:
+        yield DriftFinding(DriftClass.FAULT, ".".join(notice.field))
+
+
+def _ignored_findings(spec: TopicSpec, before: TopicState, path: tuple[str, ...]) -> Iterator[DriftFinding]:
+    """Yield the differences that ``ignore`` excludes from reconciliation.
+
+    The entry ``replicaAssignment`` covers both the partition count and the replication factor.
+    """
+    if path[0] == "config":
+        key = path[1]
+        if f"config.{key}" not in spec.ignored_fields:
+            return  # the Kafka version of the cluster has dropped it, so that nothing differs
+        yield DriftFinding(DriftClass.CONFIG, f"config.{key}", spec.config.get(key), before.config.get(key))
+        return
+    ignores_assignment = spec.assignment is not None and "replicaAssignment" in spec.ignored_fields
+    ignores_partitions = ignores_assignment or "partitions" in spec.ignored_fields
+    ignores_factor = ignores_assignment or "replicationFactor" in spec.ignored_fields
+    if path[0] != "replicationFactor" and ignores_partitions and spec.partitions != len(before.replicas):
+        yield _partitions_finding(spec, before)
+    if path[0] != "partitions" and ignores_factor and not find_replication_factors(before) <= {spec.replication_factor}:
+        yield _replication_factor_finding(spec, before)
+
+
+def _unmanaged_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
+    """Yield a finding for each config key that the topic has and topiarist does not manage.
+
+    These are the keys that are not in the manifest, except throttles and keys that the plan changes or ignores. The
+    plan has a notice for each key, but the notice names the key only in its text.
+    """
+    spec, before = plan.spec, plan.before
+    if spec is None or before is None:
+        return
+    changes = [*plan.changes, *(change for refusal in plan.refusals for change in refusal.withheld)]
+    touched = {item.key for change in changes if isinstance(change, UpdateConfig) for item in change.items}
+    ignored = (notice.field for notice in plan.notices if notice.reason is Reason.IGNORED)
+    touched.update(path[1] for path in ignored if path[0] == "config")
+    message = "is not in the manifest and was not set by topiarist: left unchanged"
+    for key in sorted(before.config.keys() - spec.config.keys() - THROTTLE_CONFIGS - touched):
+        finding = DriftFinding(DriftClass.UNMANAGED, f"config.{key}", None, before.config[key])
+        yield finding._replace(reasons=(Reason.UNMANAGED,), message=message)
+
+
+def _partitions_finding(spec: TopicSpec, before: TopicState) -> DriftFinding:
+    expected = None if spec.partitions is None else str(spec.partitions)
+    return DriftFinding(DriftClass.PARTITIONS, "partitions", expected, str(len(before.replicas)))
+
+
+def _replication_factor_finding(spec: TopicSpec, before: TopicState) -> DriftFinding:
+    expected, actual = str(spec.replication_factor), _format_replication_factors(before)
+    return DriftFinding(DriftClass.REPLICATION_FACTOR, "replicationFactor", expected, actual)
+
+
+def _assignment_finding(spec: TopicSpec, before: TopicState) -> DriftFinding:
+    """Return the finding for partitions with other replicas than the explicit replica lists.
+
+    Both values are JSON objects by partition id. Partitions under reassignment are left out.
+    """
+    desired = dict(enumerate(spec.assignment or ()))
+    actual = dict(zip(before.partition_ids, before.replicas, strict=True))
+    differing = [
+        partition
+        for partition, replicas in actual.items()
+        if desired.get(partition, replicas) != replicas and partition not in before.reassigning_partitions
+    ]
+    expected, found = (
+        json.dumps({partition: lists[partition] for partition in differing}, separators=(",", ":"))
+        for lists in (desired, actual)
+    )
+    return DriftFinding(DriftClass.ASSIGNMENT, "replicaAssignment", expected, found)
+
+
+def undeclared_topic_finding(name: str, state: ClusterState, cluster: ClusterSpec, owner: str) -> DriftFinding | None:
+    """Return the finding for a topic of ``state`` that no manifest of its cluster declares.
+
+    Returns None for internal topics of Kafka and of topiarist, for topics with a pending deletion, and for protected
+    topics (topics of other software) unless ``owner`` has created or adopted them.
+    """
+    if name in state.pending_deletions or cluster.internal_owner(name):
+        return None
+    topic = state.topics.get(name)
+    record = topic.valid_record if topic else None
+    size = _describe_topic_size(topic)
+    if record and record.owner == owner:
+        hint = f"add a manifest for it, or give up its ownership: topiarist unmanage {name}"
+        message = "was created or adopted by this owner, and is not in the given paths"
+        return DriftFinding(DriftClass.ORPHANED, actual=size, message=message, hint=hint)
+    if cluster.is_protected(name):
+        return None
+    if topic is None:
+        fault = state.topic_errors[name]
+        message = f"is not in the given paths, and it cannot be read: {fault.path}: {fault.message}"
+        return DriftFinding(DriftClass.UNEXPECTED, actual="unreadable", message=message)
+    message = "is not in the given paths" + (f"; it belongs to owner {record.owner}" if record else "")
+    return DriftFinding(DriftClass.UNEXPECTED, actual=size, message=message)
+
+
+def _format_replication_factors(topic: TopicState) -> str:
+    return ", ".join(map(str, sorted(set(map(count_replicas, topic.replicas))))) or "0"
+
+
+def _describe_topic_size(topic: TopicState | None) -> str | None:
+    return _describe_size(len(topic.replicas), _format_replication_factors(topic)) if topic else None
+
+
+def _describe_size(partitions: int, replication_factor: str) -> str:
+    return f"{format_count(partitions, 'partition')}, replication factor {replication_factor}"
+
+
+# The severity of a finding, decided in one place from its class, its planned action and its risk.
+
+
+class Severity(str, Enum):
+    """The severity of a finding, the most severe first: the order of findings in summaries."""
+
+    CRITICAL = "Critical"
+    HIGH = "High"
+    MEDIUM = "Medium"
+    LOW = "Low"
+
+
+def find_severity(finding: DriftFinding) -> Severity:
+    """Return the severity of a finding: first by what is lost or blocked, then by what a plan does."""
+    if finding.risk is Risk.DATA_LOSS or finding.drift_class in CRITICAL_CLASSES:
+        return Severity.CRITICAL
+    is_refused = finding.planned is PlannedAction.REFUSED or finding.drift_class in UNDECIDED_CLASSES
+    if is_refused or finding.risk is Risk.DISRUPTIVE:
+        return Severity.HIGH
+    return Severity.MEDIUM if finding.planned is PlannedAction.CHANGE else Severity.LOW
+
+
+# Rows of findings: the lines of ``findings.jsonl``, from a finding and from what only the manifests know of it.
+#
+# ``make_row`` converts a finding where it is found. ``RowCompleter`` adds the place of the finding in the manifests, a
+# link to it, and who is responsible. ``drift.task`` calls both for each cluster, in any process.
+
+NEW, UNCHANGED = "New", "Unchanged"
+
+LINK_FIELDS = ("file", "line", "cluster", "topic")
+"""The fields of a row that a link template may contain, each in braces."""
+
+_LINK_FIELD = re.compile(rf"\{{({'|'.join(LINK_FIELDS)})\}}")
+
+_MAX_CACHED_PLACES = 1 << 16
+"""Number of places in manifests that are kept: to find a place, its document is parsed again."""
+
+
+class RowOptions(NamedTuple):
+    """Options of a run for its rows: the template of links, and the label with the responsible team (empty: none)."""
+
+    link_template: str = ""
+    owner_label: str = ""
+
+
+def make_row(
+    cluster: str,
+    topic: str,
+    finding: DriftFinding,
+    taken_at: str,
+    owner: str | None = None,
+    modified_externally: bool = False,
+) -> FindingRow:
+    """Return a finding as a row with status ``NEW``; ``owner`` is that of the topic's ownership record.
+
+    The row has no place, and the responsible is ``owner``: see ``RowCompleter``.
+    """
+    return {
+        "cluster": cluster,
+        "topic": topic,
+        "class": finding.drift_class.value,
+        "field": finding.field,
+        "expected": finding.expected,
+        "actual": finding.actual,
+        "planned": finding.planned.value,
+        "risk": None if finding.risk is None else finding.risk.label,
+        "explanation": finding.explanation,
+        "reasons": [reason.value for reason in finding.reasons],
+        "message": finding.message,
+        "hint": finding.hint,
+        "owner": owner,
+        "modifiedExternally": modified_externally,
+        "takenAt": taken_at,
+        "firstSeen": taken_at,
+        "seenSince": taken_at,
+        "episodes": 1,
+        "ageSeconds": 0,
+        "status": NEW,
+        "manifest": None,
+        "file": None,
+        "line": None,
+        "link": None,
+        "responsible": owner,
+        "severity": find_severity(finding).value,
+        "command": _make_command(cluster, topic, finding.drift_class),
+    }
+
+
+def _make_command(cluster: str, topic: str, drift_class: DriftClass) -> str:
+    """Return the command that shows a finding on the cluster."""
+    words = ["describe", topic] if topic else ["moves" if drift_class in MOVE_CLASSES else "list"]
+    options = ["--cluster", cluster] if cluster else []
+    if topic.startswith("-"):  # a valid name in Kafka, and not an option
+        words, options = ["describe"], [*options, "--", topic]
+    return shlex.join(["topiarist", *words, *options])
+
+
+class RowCompleter:
+    """A completer that adds place, link and responsible to the rows of a cluster."""
+
+    def __init__(self, desired: Desired, options: RowOptions) -> None:
+        self._desired = desired
+        self._options = options
+        self._find_line = lru_cache(_MAX_CACHED_PLACES)(_find_line)
+
+    def complete_rows(self, cluster: str, rows: Sequence[FindingRow]) -> None:
+        """Add the fields to the rows of a cluster of the run."""
+        if not rows:  # most clusters of a fleet: their specs need not be sorted
+            return
+        specs = self._desired.specs[cluster]
+        shared = specs.shared_specs if isinstance(specs, ClusterTopicSpecs) else specs
+        labels = self._desired.clusters[cluster].labels
+        for row in rows:
+            spec = _find_spec(shared, row["topic"])
+            if spec:
+                path = _find_path(spec, row["field"])
+                row["manifest"] = spec.manifest.full_name
+                row["file"], row["line"] = self._find_line(cast(Hashable, spec.manifest.source), path)
+            self.add_link(row)
+            self.add_responsible(row, spec.labels if spec else {}, labels)
+
+    def add_link(self, row: FindingRow) -> None:
+        """Fill the link template with the values of a row that has a place; values are percent-encoded."""
+        if self._options.link_template and row["file"]:
+            row["link"] = _LINK_FIELD.sub(lambda field: quote(str(row[field[1]] or "")), self._options.link_template)
+
+    def add_responsible(self, row: FindingRow, *labels: Mapping[str, str]) -> None:
+        """Set the responsible from the first labels that name one."""
+        label = self._options.owner_label
+        if label and (found := next((each[label] for each in labels if label in each), None)):
+            row["responsible"] = found
+
+
+def find_link_problem(template: str) -> str:
+    """Return the part of a link template that is no field of ``LINK_FIELDS``; empty for a valid template."""
+    unknown = re.search(r"\{[^{}]*\}?|\}", _LINK_FIELD.sub("", template))
+    return unknown[0] if unknown else ""
+
+
+def _find_spec(specs: Sequence[TopicSpec], topic: str) -> TopicSpec | None:
+    """Return the spec of a topic; ``specs`` are in order of topic."""
+    index = bisect_left(specs, topic, key=_topic_of)
+    return specs[index] if index < len(specs) and specs[index].topic == topic else None
+
+
+def _topic_of(spec: TopicSpec) -> str:
+    return spec.topic
+
+
+def _find_path(spec: TopicSpec, field: str) -> FieldPath:
+    """Return the path of a field in its manifest; empty if the manifest as a whole decides it."""
+    if not field:
+        return ()
+    first, _, key = field.partition(".")
+    steps = (first, key) if first == "config" else field.split(".")
+    path = tuple(int(step) if step.isdecimal() else step for step in steps)
+    origin = find_origin(spec, *path)
+    return origin.path if origin.source is spec.manifest.source and origin.path != ("spec",) else ()
+
+
+def _find_line(source: Hashable, path: FieldPath) -> tuple[str, int | None]:
+    place = cast(Source, source).locate(path)
+    return place.file, place.line or None
+
+
+def sort_key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the key of the order of rows of one cluster."""
+    return row["topic"], row["class"], row["field"]

@@ -1,1 +1,0 @@
-"""The Kubernetes API: client, clock, resources, Lease, access review."""

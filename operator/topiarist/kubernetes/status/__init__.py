@@ -1,1 +1,0 @@
-"""Output of the operator to the API server: statuses, conditions, Events, finalizers."""

@@ -1,1 +1,0 @@
-"""The meaning of samples of usage: over time, for a deletion, and in bytes for a change."""

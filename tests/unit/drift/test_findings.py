@@ -1,0 +1,627 @@
+"""Findings of plans, their severity, and their rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from msgspec.structs import replace
+
+from support.builders import PROD_CLUSTER, RACKED_BROKERS, cluster, plan_single_topic, replica_lists, spec, state, topic
+from support.drift.small_fleet import (
+    REPLICA_LISTS,
+    cluster_state,
+    owned_topic,
+    read_rows,
+    read_summary,
+    run_drift,
+    write_snapshot,
+)
+from support.examples import examples
+from support.strategies import PlanInput, plan_inputs
+from topiarist.drift.findings import (
+    NEVER_ACCEPTED,
+    DriftClass,
+    DriftFinding,
+    PlannedAction,
+    Severity,
+    find_link_problem,
+    find_severity,
+    make_findings,
+    make_row,
+    undeclared_topic_finding,
+)
+from topiarist.errors import Reason
+from topiarist.model.moves import MoveKind
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    MoveReplicas,
+    Plan,
+    RiskAssessment,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.run_options import Risk
+from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
+from topiarist.planning.planner import make_plan_context, plan_topic
+from topiarist.schema.load import load_schema
+
+many = examples(600)
+
+SAID = {Reason.IGNORED, Reason.UNMANAGED, Reason.REPLICAS_DIFFER, Reason.EXISTING_PROBLEM}
+"""The notices about a difference; all other notices are about records or deletions in progress."""
+
+
+def found(seen: ClusterState, **fields: Any) -> list[tuple[object, ...]]:
+    """Return class, field, expected value, actual value and planned action of each finding of the topic ``orders``."""
+    return [one[:5] for one in make_findings(plan_single_topic(seen, spec(**fields)))]
+
+
+def plans(world: PlanInput) -> Iterator[TopicPlan]:
+    """Yield the plan of each topic of a random input."""
+    context = make_plan_context(world.state, world.cluster, world.run)
+    return (plan_topic(wanted, context) for wanted in world.specs)
+
+
+FAULTS = (DriftClass.FAULT, DriftClass.WIDTHS)
+
+OF_KIND = {
+    MoveKind.ASSIGNMENT: (DriftClass.ASSIGNMENT, "replicaAssignment"),
+    MoveKind.DRAIN: (DriftClass.DRAINED, ""),
+    MoveKind.RACKS: (DriftClass.RACKS, ""),
+    MoveKind.FACTOR: (DriftClass.REPLICATION_FACTOR, "replicationFactor"),
+    MoveKind.SPREAD: (DriftClass.SPREAD, ""),
+    MoveKind.LEADERS: (DriftClass.SPREAD, ""),
+}
+
+
+def wanted_of(change: Change) -> set[tuple[DriftClass, str]]:
+    """Return the class and field of each finding that belongs to a change."""
+    match change:
+        case CreateTopic():
+            return {(DriftClass.MISSING, "")}
+        case DeleteTopic():
+            return {(DriftClass.UNEXPECTED, "ensure")}
+        case AddPartitions():
+            return {(DriftClass.PARTITIONS, "partitions")}
+        case MoveReplicas(moves):
+            return {OF_KIND[kind] for move in moves for kind in move.kinds}
+        case UpdateConfig(items):
+            return {(DriftClass.CONFIG, f"config.{item.key}") for item in items}
+    return set()
+
+
+@many
+@given(plan_inputs())
+def test_there_are_findings_if_and_only_if_the_plan_has_something(world: PlanInput) -> None:
+    """A plan gives findings exactly if it has changes other than records, refusals, or notices about differences."""
+    for plan in plans(world):
+        changes = [change for change in plan.changes if not isinstance(change, TakeOwnership)]
+        notices = [notice for notice in plan.notices if notice.reason in SAID]
+        assert bool(make_findings(plan)) is bool(changes or plan.refusals or notices)
+
+
+@many
+@given(plan_inputs())
+def test_each_change_and_refusal_has_its_findings_and_no_other_is_there(world: PlanInput) -> None:
+    """Each planned change gives a finding with ``Change``; each withheld change and each refusal gives one with
+    ``Refused`` and its reason. No other finding exists.
+    """
+    for plan in plans(world):
+        rows = make_findings(plan)
+        by_key = {(row.drift_class, row.field): row for row in rows}
+        assert len(by_key) == len(rows)
+        changed = {key for change in plan.changes for key in wanted_of(change)}
+        refused: dict[tuple[DriftClass, str], set[Reason]] = {}
+        for refusal in plan.refusals:
+            for key in {key for change in refusal.withheld for key in wanted_of(change)}:
+                refused.setdefault(key, set()).add(refusal.reason)
+        for key, reasons in refused.items():
+            assert reasons <= set(by_key[key].reasons)
+        assert {refusal.reason for refusal in plan.refusals} <= {reason for row in rows for reason in row.reasons}
+        if plan.observe_only:
+            assert {row.planned for row in rows} <= {PlannedAction.REPORTED}
+            continue
+        assert changed == {key for key, row in by_key.items() if row.planned is PlannedAction.CHANGE}
+        for key, row in by_key.items():
+            if row.planned is PlannedAction.REFUSED:
+                assert {refusal.reason for refusal in plan.refusals} & set(row.reasons)
+            if row.planned is PlannedAction.REPORTED:
+                assert set(row.reasons) <= SAID
+                assert key not in changed
+
+
+@many
+@given(plan_inputs())
+def test_each_notice_about_a_difference_has_its_finding(world: PlanInput) -> None:
+    """Each notice about an unmanaged key, an ignored field or different replicas has one finding, and the message of
+    each existing problem is in a finding.
+    """
+    for plan in plans(world):
+        rows = make_findings(plan)
+        notices = [notice for notice in plan.notices if notice.reason in SAID]
+        for reason in (Reason.IGNORED, Reason.UNMANAGED, Reason.REPLICAS_DIFFER):
+            number = sum(reason in row.reasons for row in rows)
+            assert number == sum(notice.reason is reason for notice in notices)
+        for notice in notices:
+            if notice.reason is Reason.EXISTING_PROBLEM:
+                assert any(notice.message in row.message for row in rows if row.drift_class in FAULTS)
+
+
+@many
+@given(plan_inputs())
+def test_the_values_of_a_finding_are_those_of_spec_and_state(world: PlanInput) -> None:
+    """A config finding has the text of both sides, and a partition count finding the numbers of both."""
+    for plan in plans(world):
+        for row in make_findings(plan):
+            before, wanted = plan.before, plan.spec
+            assert wanted is not None
+            key = row.field.removeprefix("config.")
+            if row.drift_class in (DriftClass.CONFIG, DriftClass.UNMANAGED):
+                assert before is not None
+                assert (row.actual, row.expected) == (before.config.get(key), wanted.config.get(key))
+                assert row.actual != row.expected
+            elif row.drift_class is DriftClass.PARTITIONS:
+                assert before is not None
+                assert (row.actual, row.expected) == (str(len(before.replicas)), str(wanted.partitions))
+            elif row.drift_class in (DriftClass.MISSING, DriftClass.REFUSED, DriftClass.FAULT):
+                assert row.actual is None
+
+
+@many
+@given(plan_inputs())
+def test_what_stands_besides_a_topic_means_nothing_to_its_findings(world: PlanInput) -> None:
+    """The write block and limits of a cluster do not change the findings: they restrict writes, not differences."""
+    whole: Plan = world.plan()
+    by_topic = {plan.topic: plan for plan in whole.topics}
+    for plan in plans(world):
+        rows = make_findings(plan)
+        again = make_findings(by_topic.get(plan.topic, replace(plan, changes=(), refusals=(), notices=())))
+        assert [row[:4] for row in rows] == [row[:4] for row in again]
+
+
+def test_a_missing_topic_has_its_size() -> None:
+    """The finding of a missing topic has its size, and a matching topic has no finding, with or without a record."""
+    assert found(state()) == [
+        (DriftClass.MISSING, "", "3 partitions, replication factor 2", None, PlannedAction.CHANGE),
+    ]
+    assert found(state(topic(record=None))) == []
+
+
+def test_growth_and_config_are_findings_of_their_own() -> None:
+    """Each field is a separate finding with the risk of its own change."""
+    seen = state(
+        topic("orders", replica_lists("12", "23"), "retention.ms", config={"retention.ms": "5", "segment.ms": "7"})
+    )
+    rows = make_findings(plan_single_topic(seen, spec(partitions=3, config={"flush.ms": 8})))
+    assert [(row.drift_class, row.field, row.expected, row.actual, row.risk) for row in rows] == [
+        (DriftClass.CONFIG, "config.flush.ms", "8", None, Risk.DISRUPTIVE),
+        (DriftClass.CONFIG, "config.retention.ms", None, "5", Risk.DATA_LOSS),
+        (DriftClass.PARTITIONS, "partitions", "3", "2", Risk.DISRUPTIVE),
+        (DriftClass.UNMANAGED, "config.segment.ms", None, "7", None),
+    ]
+
+
+def test_what_is_refused_says_why_and_what_to_do() -> None:
+    """Fewer partitions and another replication factor are two findings, each with its reason and a hint."""
+    rows = make_findings(plan_single_topic(state(topic()), spec(partitions=2, replicationFactor=3)))
+    assert [(row.drift_class, row.expected, row.actual, row.reasons, row.planned) for row in rows] == [
+        (DriftClass.PARTITIONS, "2", "3", (Reason.FEWER_PARTITIONS,), PlannedAction.REFUSED),
+        (DriftClass.REPLICATION_FACTOR, "3", "2", (Reason.REPLICATION_FACTOR_DIFFERS,), PlannedAction.REFUSED),
+    ]
+    assert [row.hint for row in rows] == [
+        "set partitions: 3, or create a new topic",
+        "set replicationFactor: 2, or allow Factor in spec.moves of the Cluster",
+    ]
+
+
+def test_growth_by_lists_of_another_width_is_a_finding_of_its_own() -> None:
+    """A plan refuses lists of another width once, and the report names both the partitions and the factor."""
+    lists, growth = [[1], [2], [3], [4]], (DriftClass.PARTITIONS, "partitions", "4", "3", PlannedAction.REFUSED)
+    factor = DriftClass.REPLICATION_FACTOR, "replicationFactor", "1", "2"
+    rows = found(state(topic()), replicaAssignment=lists)
+    assert rows[1:] == [growth, (*factor, PlannedAction.REFUSED)]
+    rows = found(state(topic()), replicaAssignment=lists, ignore=["replicationFactor"])
+    assert rows[1:] == [growth, (*factor, PlannedAction.REPORTED)]
+
+
+def test_what_is_held_back_keeps_its_class() -> None:
+    """A withheld change of a topic that is not adopted keeps its drift class, field and values."""
+    seen = state(topic(record=None, config={"retention.ms": "5"}))
+    (row,) = make_findings(plan_single_topic(seen, spec(partitions=3, replicationFactor=2, config={"retention.ms": 9})))
+    assert row[:5] == (DriftClass.CONFIG, "config.retention.ms", "9", "5", PlannedAction.REFUSED)
+    assert (row.reasons, row.risk) == ((Reason.NOT_ADOPTED,), Risk.DISRUPTIVE)
+
+
+def test_two_reasons_for_one_field_are_one_finding() -> None:
+    """A topic that another client deleted and that topiarist cannot create is one missing topic with both reasons."""
+    seen = state(brokers=RACKED_BROKERS[:1], dangling_records={"orders": OwnershipRecord("default")})
+    (row,) = make_findings(plan_single_topic(seen, spec()))
+    assert (row.drift_class, row.reasons) == (DriftClass.MISSING, (Reason.TOO_FEW_BROKERS, Reason.DELETED_EXTERNALLY))
+    assert row.message.endswith(
+        "broker can take replicas; was deleted by another client; a recreated topic would be empty"
+    )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_highest_risk_of_one_field_counts(reverse: bool) -> None:
+    """Of two refusals of one key both reasons, messages and hints are kept, each once, and the higher risk."""
+    issues = [
+        Issue(reason, reason.value, ("config",), "ask", (UpdateConfig((ConfigItem("x", "1", "2", assessment),)),))
+        for reason, assessment in (
+            (Reason.NOT_ADOPTED, RiskAssessment(Risk.DATA_LOSS, "gone")),
+            (Reason.FROZEN, RiskAssessment(Risk.SAFE)),
+        )
+    ][:: -1 if reverse else 1]
+    (row,) = make_findings(TopicPlan("orders", topic(), refusals=tuple(issues), spec=spec()))
+    assert (row.field, row.risk, row.explanation) == ("config.x", Risk.DATA_LOSS, "gone")
+    assert row.reasons == tuple(issue.reason for issue in issues)
+    assert (row.message, row.hint) == ("; ".join(issue.message for issue in issues), "ask")
+
+
+def test_explicit_lists_that_differ_are_told_by_partition() -> None:
+    """The finding lists only the partitions with different replicas, as JSON by partition id."""
+    rows = found(state(topic()), replicaAssignment=[[1, 2], [3, 2], [4, 3]])
+    assert rows == [
+        (
+            DriftClass.ASSIGNMENT,
+            "replicaAssignment",
+            '{"1":[3,2],"2":[4,3]}',
+            '{"1":[2,3],"2":[3,4]}',
+            PlannedAction.REPORTED,
+        )
+    ]
+
+
+def test_different_numbers_of_replicas_are_found_without_a_wanted_number() -> None:
+    """Partitions with different numbers of replicas are a finding, also if the manifest has no replication factor."""
+    rows = found(state(topic(replicas=replica_lists("12", "23", "341"))), replicationFactor=None)
+    assert rows == [(DriftClass.WIDTHS, "", None, None, PlannedAction.REPORTED)]
+
+
+def test_ignored_fields_are_reported_only() -> None:
+    """Each field that an entry in ``ignore`` covers is reported if it differs, and no other field is."""
+    seen = state(topic(config={"retention.ms": "5"}))
+    rows = found(
+        seen,
+        replicaAssignment=[[1, 2]],
+        ignore=["replicaAssignment", "config.retention.ms"],
+        config={"retention.ms": 9},
+    )
+    assert rows == [
+        (DriftClass.CONFIG, "config.retention.ms", "9", "5", PlannedAction.REPORTED),
+        (DriftClass.PARTITIONS, "partitions", "1", "3", PlannedAction.REPORTED),
+    ]
+    rows = found(seen, replicaAssignment=[[1], [2], [3]], ignore=["partitions"])
+    assert [row[0] for row in rows] == [DriftClass.ASSIGNMENT, DriftClass.REPLICATION_FACTOR, DriftClass.UNMANAGED]
+    assert rows[1][4] is PlannedAction.REFUSED
+
+
+def test_a_topic_that_should_be_gone_is_unexpected() -> None:
+    """A topic that should be absent differs in ``ensure``, with the reason if topiarist may not delete it."""
+    absent = (DriftClass.UNEXPECTED, "ensure", None, "3 partitions, replication factor 2")
+    assert found(state(topic()), ensure="Absent") == [(*absent, PlannedAction.CHANGE)]
+    assert found(state(topic(record=None)), ensure="Absent") == [
+        (DriftClass.REFUSED, "", None, None, PlannedAction.REFUSED),
+    ]
+    protected = topic("connect-offsets")
+    rows = make_findings(plan_single_topic(state(protected), spec("connect-offsets", ensure="Absent")))
+    assert [(row[:5], row.reasons) for row in rows] == [((*absent, PlannedAction.REFUSED), (Reason.PROTECTED_TOPIC,))]
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (state(topic_errors={"orders": ReadError("/brokers/topics/orders", "is no JSON")}), Reason.TOPIC_UNREADABLE),
+        (state(topic(record=OwnershipRecord("other"))), Reason.NOT_OWNED),
+        (state(topic(), pending_deletions=frozenset({"orders"})), Reason.DELETION_IN_PROGRESS),
+    ],
+)
+def test_a_topic_that_is_refused_as_a_whole_is_one_finding(seen: ClusterState, reason: Reason) -> None:
+    """A topic that is refused as a whole is one finding without values."""
+    (row,) = make_findings(plan_single_topic(seen, spec()))
+    assert (row[:5], row.reasons) == ((DriftClass.REFUSED, "", None, None, PlannedAction.REFUSED), (reason,))
+
+
+def _undeclared(seen: ClusterState, name: str = "orders", owner: str = "default") -> DriftFinding | None:
+    return undeclared_topic_finding(name, seen, PROD_CLUSTER, owner)
+
+
+def test_a_topic_that_nobody_asked_for_is_unexpected_or_orphaned() -> None:
+    """An undeclared topic with a record of this owner is orphaned; any other is unexpected, and names its other owner.
+    The record of an earlier topic does not count.
+    """
+    row = _undeclared(state(topic()))
+    assert row
+    assert (row.drift_class, row.actual, row.planned) == (
+        DriftClass.ORPHANED,
+        "3 partitions, replication factor 2",
+        PlannedAction.REPORTED,
+    )
+    row = _undeclared(state(topic()), owner="other")
+    assert row
+    assert (row.drift_class, row.message) == (
+        DriftClass.UNEXPECTED,
+        "is not in the given paths; it belongs to owner default",
+    )
+    for seen in (topic(record=None), topic(record_valid=False)):
+        row = _undeclared(state(seen))
+        assert row
+        assert (row.drift_class, row.message) == (DriftClass.UNEXPECTED, "is not in the given paths")
+    row = _undeclared(state(topic_errors={"orders": ReadError("/x", "is no JSON")}))
+    assert row
+    assert (row.drift_class, row.actual) == (DriftClass.UNEXPECTED, "unreadable")
+
+
+def test_what_nobody_has_to_ask_for_is_no_finding() -> None:
+    """Internal topics, protected topics and topics marked for deletion give no finding, but a protected topic with a
+    record of this owner is orphaned.
+    """
+    assert _undeclared(state(topic("__consumer_offsets")), "__consumer_offsets") is None
+    assert _undeclared(state(topic("__topiarist")), "__topiarist") is None
+    assert _undeclared(state(topic("connect-offsets", record=None)), "connect-offsets") is None
+    assert _undeclared(state(topic(), pending_deletions=frozenset({"orders"}))) is None
+    row = _undeclared(state(topic("connect-offsets")), "connect-offsets")
+    assert row
+    assert row.drift_class is DriftClass.ORPHANED
+    assert undeclared_topic_finding(
+        "connect-x", state(topic("connect-x", record=None)), cluster("eu", protected=()), "default"
+    )
+
+
+def test_a_plan_without_a_spec_is_refused_as_a_whole() -> None:
+    """A saved plan has no specs, and its refusals still give findings."""
+    plan = TopicPlan("orders", refusals=(Issue(Reason.FEWER_PARTITIONS, "no"),))
+    assert [row.drift_class for row in make_findings(plan)] == [DriftClass.REFUSED]
+
+
+def test_a_class_is_in_both_schemas() -> None:
+    """A report documents each class, and an exception may name each class except those of ``NEVER_ACCEPTED``."""
+    documented = load_schema("drift")["definitions"]["class"]
+    assert documented["enum"] == [kind.value for kind in DriftClass]
+    assert len(documented["enumDescriptions"]) == len(DriftClass)
+    accepted = load_schema("driftexception")["properties"]["spec"]["properties"]["classes"]["items"]["enum"]
+    assert accepted == [kind.value for kind in DriftClass if kind.value not in NEVER_ACCEPTED]
+
+
+CLUSTERS = """\
+apiVersion: topiarist.dev/v1
+kind: Cluster
+metadata:
+  name: eu
+  labels: {team: platform}
+spec:
+  kafkaVersion: "3.9"
+  defaults:
+    config: {segment.ms: 5}
+---
+apiVersion: topiarist.dev/v1
+kind: Cluster
+metadata:
+  name: us
+spec:
+  kafkaVersion: "3.9"
+"""
+
+TOPICS = """\
+# Topics of the shop.
+apiVersion: topiarist.dev/v1
+kind: Topic
+metadata:
+  name: orders
+  namespace: shop
+  labels:
+    team: checkout
+spec:
+  clusters: [eu, us]
+  partitions: 3
+  replicationFactor: 2
+  config:
+    retention.ms: 8
+  overrides:
+    - clusters: [us]
+      config:
+        retention.ms: 9
+---
+apiVersion: topiarist.dev/v1
+kind: Topic
+metadata:
+  name: clicks
+spec:
+  clusters: [eu, us]
+  partitions: 3
+  replicationFactor: 2
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of two clusters on which topics differ in fields of the manifests and in others."""
+    monkeypatch.chdir(tmp_path)
+    manifests = tmp_path / "fleet"
+    manifests.mkdir()
+    (manifests / "clusters.yaml").write_text(CLUSTERS)
+    (manifests / "the topics.yaml").write_text(TOPICS)
+    for name in ("eu", "us"):
+        topics = (
+            owned_topic("orders", {"retention.ms": "7"}, replicas=REPLICA_LISTS[:2]),
+            TopicState("guest", "9", REPLICA_LISTS),
+        )
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, *topics))
+    return Path("fleet")
+
+
+def rows_by_key(out: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Return the rows of a report by cluster, topic and field."""
+    return {(row["cluster"], row["topic"], row["field"]): row for row in read_rows(out)}
+
+
+def test_a_row_has_the_place_of_its_field_in_the_manifest(fleet: Path, tmp_path: Path) -> None:
+    """The line is that of the field, also in an override, and that of the document for a field it does not have."""
+    run_drift(fleet, tmp_path / "report", "-q")
+    found = rows_by_key(tmp_path / "report")
+    file = "fleet/the topics.yaml"
+    places = {key: (row["manifest"], row["file"], row["line"]) for key, row in found.items()}
+    assert places == {
+        ("eu", "orders", "partitions"): ("shop/orders", file, 11),
+        ("eu", "orders", "config.retention.ms"): ("shop/orders", file, 14),
+        ("eu", "orders", "config.segment.ms"): ("shop/orders", file, 2),
+        ("us", "orders", "partitions"): ("shop/orders", file, 11),
+        ("us", "orders", "config.retention.ms"): ("shop/orders", file, 18),
+        ("eu", "clicks", ""): ("clicks", file, 20),
+        ("us", "clicks", ""): ("clicks", file, 20),
+        ("eu", "guest", ""): (None, None, None),
+        ("us", "guest", ""): (None, None, None),
+    }
+    assert {row["link"] for row in found.values()} == {None}
+
+
+def test_a_link_leads_to_the_line(fleet: Path, tmp_path: Path) -> None:
+    """The link template gets the values of the row, percent-encoded; a topic without a manifest has no link."""
+    template = "https://github.com/blob/main/{file}#L{line}?{topic}@{cluster}"
+    run_drift(fleet, tmp_path / "report", "-q", "--link-template", template)
+    found = rows_by_key(tmp_path / "report")
+    link = "https://github.com/blob/main/fleet/the%20topics.yaml#L18?orders@us"
+    assert found["us", "orders", "config.retention.ms"]["link"] == link
+    assert found["us", "guest", ""]["link"] is None
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("https://github.com/{file}#L{line}", ""),
+        ("", ""),
+        ("{path}", "{path}"),
+        ("{file}{", "{"),
+        ("{file}}", "}"),
+        ("{}", "{}"),
+        ("{file!r}", "{file!r}"),
+    ],
+)
+def test_a_template_has_known_fields_only(template: str, problem: str) -> None:
+    """Any other text in braces is an error that names it."""
+    assert find_link_problem(template) == problem
+
+
+def test_a_wrong_template_is_a_usage_error(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run ends before it reads anything, and names the fields that a template may have."""
+    assert run_drift(fleet, tmp_path / "report", "--link-template", "https://github.com/{path}") == 2
+    assert 'found "{path}", wanted only {file}, {line}, {cluster}, {topic} in braces' in capsys.readouterr().err
+    assert not (tmp_path / "report").exists()
+
+
+def test_the_responsible_team_is_that_of_the_nearest_label(fleet: Path, tmp_path: Path) -> None:
+    """The label of the topic comes before that of the cluster, and both before the owner in the ownership record."""
+    run_drift(fleet, tmp_path / "report", "-q", "--owner-label", "team")
+    teams = {key[:2]: row["responsible"] for key, row in rows_by_key(tmp_path / "report").items()}
+    assert teams == {
+        ("eu", "orders"): "checkout",
+        ("us", "orders"): "checkout",
+        ("eu", "clicks"): "platform",
+        ("us", "clicks"): None,
+        ("eu", "guest"): "platform",
+        ("us", "guest"): None,
+    }
+    run_drift(fleet, tmp_path / "report", "-q")
+    owners = {key[:2]: row["responsible"] for key, row in rows_by_key(tmp_path / "report").items()}
+    assert owners == {key: "default" if key[1] == "orders" else None for key in teams}
+
+
+def test_the_summary_counts_by_severity_and_responsible(fleet: Path, tmp_path: Path) -> None:
+    """The counts are those of the rows, the most severe first, and new findings are counted for each team."""
+    out = tmp_path / "report"
+    run_drift(fleet, out, "-q", "--owner-label", "team", "--cluster", "us")
+    run_drift(fleet, out, "-q", "--owner-label", "team", "--previous", str(out))
+    rows, summary = read_rows(out), read_summary(out)
+    order = [each.value for each in Severity]
+    counts = Counter(row["severity"] for row in rows)
+    assert [*summary["bySeverity"].items()] == [(each, counts[each]) for each in order if counts[each]]
+    assert len(counts) > 2
+    assert [one["responsible"] for one in summary["byResponsible"]] == ["checkout", None, "platform"]
+    for one in summary["byResponsible"]:
+        own = [row for row in rows if row["responsible"] == one["responsible"]]
+        assert one["findings"] == len(own)
+        assert one["new"] == sum(row["status"] == "New" for row in own)
+        assert one["byClass"] == dict(sorted(Counter(row["class"] for row in own).items()))
+        assert one["bySeverity"] == dict(Counter(row["severity"] for row in own))
+    assert {one["responsible"]: one["new"] for one in summary["byResponsible"]} == {
+        "checkout": 3,
+        None: 0,
+        "platform": 2,
+    }
+
+
+def test_the_oldest_finding_is_named(fleet: Path, tmp_path: Path) -> None:
+    """The oldest finding was first seen earliest; the first of the report wins among equals."""
+    out = tmp_path / "report"
+    run_drift(fleet, out, "-q", "--cluster", "us")
+    clicks = TopicState("clicks", "9", REPLICA_LISTS)
+    for name in ("eu", "us"):
+        write_snapshot(
+            tmp_path / "snapshots", name, cluster_state(name, clicks, TopicState("guest", "9", REPLICA_LISTS)), hours=5
+        )
+    run_drift(fleet, out, "-q", "--previous", str(out))
+    wanted = {"firstSeen": "2025-01-31T12:00:00Z", "cluster": "us", "topic": "guest", "class": "unexpected"}
+    assert read_summary(out)["oldestFinding"] == wanted
+    assert "The oldest, unexpected of `guest` on `us`, was first seen at" in (out / "summary.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "topic", "kind", "command"),
+    [
+        ("prod", "orders", DriftClass.CONFIG, "topiarist describe orders --cluster prod"),
+        ("", "orders", DriftClass.CONFIG, "topiarist describe orders"),
+        ("prod", "-x", DriftClass.CONFIG, "topiarist describe --cluster prod -- -x"),
+        ("prod", "a b;c", DriftClass.CONFIG, "topiarist describe 'a b;c' --cluster prod"),
+        ("prod", "", DriftClass.UNKNOWN, "topiarist list --cluster prod"),
+        ("prod", "", DriftClass.THROTTLE, "topiarist moves --cluster prod"),
+    ],
+)
+def test_the_command_shows_the_finding(cluster: str, topic: str, kind: DriftClass, command: str) -> None:
+    """The command is quoted for a shell, and a topic that begins with a dash is no option."""
+    assert make_row(cluster, topic, DriftFinding(kind), "2025-01-31T12:00:00Z")["command"] == command
+
+
+CRITICAL = {"missing", "stuck"}
+HIGH = {"refused", "unknown", "invalid", "expired"}
+
+
+@pytest.mark.parametrize("drift_class", DriftClass)
+def test_a_class_has_a_least_severity(drift_class: DriftClass) -> None:
+    """What is missing or stuck is critical and what cannot be judged is high; others depend on the plan."""
+    found = find_severity(DriftFinding(drift_class))
+    name = drift_class.value
+    assert found is (Severity.CRITICAL if name in CRITICAL else Severity.HIGH if name in HIGH else Severity.LOW)
+    assert find_severity(DriftFinding(drift_class, risk=Risk.DATA_LOSS)) is Severity.CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("planned", "risk", "severity"),
+    [
+        (PlannedAction.CHANGE, Risk.SAFE, Severity.MEDIUM),
+        (PlannedAction.CHANGE, Risk.DISRUPTIVE, Severity.HIGH),
+        (PlannedAction.REFUSED, Risk.SAFE, Severity.HIGH),
+        (PlannedAction.REFUSED, Risk.DATA_LOSS, Severity.CRITICAL),
+        (PlannedAction.REFUSED, None, Severity.HIGH),
+    ],
+)
+def test_what_a_plan_does_decides_the_rest(planned: PlannedAction, risk: Risk | None, severity: Severity) -> None:
+    """A change is of medium severity, a disruption and a refusal are high, a loss is critical."""
+    finding = DriftFinding(DriftClass.CONFIG, planned=planned, risk=risk)
+    assert find_severity(finding) is severity
+    assert make_row("eu", "orders", finding, "2025-01-31T12:00:00Z")["severity"] == severity.value
+
+
+def test_the_most_severe_comes_first() -> None:
+    """The order of severities is that of summaries."""
+    assert [each.value for each in Severity] == ["Critical", "High", "Medium", "Low"]
