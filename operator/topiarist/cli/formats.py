@@ -19,8 +19,8 @@ from topiarist.errors import Diagnostic
 
 if TYPE_CHECKING:
     from topiarist.inspection.describe import Description, Explanation
-    from topiarist.inspection.health import MoveStatus
     from topiarist.inspection.list import TopicList
+    from topiarist.inspection.moves import MoveStatus
     from topiarist.inspection.upgrade_check import UpgradeReport
     from topiarist.kafka.types import KafkaVersion
     from topiarist.model.plan import Plan

@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, _Entry] = {
     "explain": _Entry("Explain a reason, a topic config, or a field of a manifest.", "describe", "explain_command"),
     "list": _Entry("List topics with size, owner and state (alias: get).", "list"),
     "export": _Entry("Write the topics of a cluster as manifests.", "init", "export_command"),
-    "import": _Entry("Write the topics of another tool's files as manifests.", "init", "import_command"),
+    "import": _Entry("Write the topics of another tool's files as manifests.", "import_"),
     "snapshot": _Entry("Save the state of clusters, for plans without a connection.", "snapshot"),
     "drift": _Entry("Report differences between many clusters and their manifests.", "drift"),
     "upgrade-check": _Entry(

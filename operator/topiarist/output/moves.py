@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from topiarist.inspection.health import MoveStatus, MovingPartition, RecordedThrottle
+from topiarist.inspection.moves import MoveStatus, MovingPartition, RecordedThrottle
 from topiarist.model.moves import BatchRecord, MoveProgress, ReplicaMove
 from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections, sanitize
 from topiarist.text import format_count, shorten_list

@@ -7,7 +7,7 @@ from jsonschema import Draft7Validator
 from msgspec.structs import replace
 
 from support.builders import state, topic
-from topiarist.inspection.health import MoveStatus, inspect_moves, inspected_topics
+from topiarist.inspection.moves import MoveStatus, inspect_moves, inspected_topics
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.state import ClusterState, PartitionState, Reassignment, TopicInspection
 from topiarist.output.moves import encode_statuses, format_recorded_throttles, format_statuses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from topiarist.inspection.health import MoveStatus, MovingPartition, RecordedThrottle, Throttle
+from topiarist.inspection.moves import MoveStatus, MovingPartition, RecordedThrottle, Throttle
 from topiarist.model.moves import BatchRecord, MoveProgress, OwnValue, ReplicaMove
 from topiarist.output.moves import (
     encode_statuses,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from topiarist.adapters.saved_plans.decode import ReportMoves
-    from topiarist.inspection.health import MoveStatus
+    from topiarist.inspection.moves import MoveStatus
     from topiarist.model.moves import BatchRecord, ClearedMoves
     from topiarist.model.plan import Plan
     from topiarist.model.state import ClusterState
@@ -138,7 +138,7 @@ def command(form: str, **values: Any) -> None:
     Shows moves of other clients too, entries of the reassignment request that block it, and throttles that no batch of
     topiarist explains. Also: topiarist moves status. Writes nothing: read-only credentials are enough.
     """
-    from topiarist.inspection.health import inspect_moves, inspected_topics
+    from topiarist.inspection.moves import inspect_moves, inspected_topics
     from topiarist.model.outcome import worst_exit_code
     from topiarist.reconcile import read_cluster
     from topiarist.runs.inputs import load_clusters
