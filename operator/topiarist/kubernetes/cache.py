@@ -8,7 +8,7 @@ other. ``manager`` and ``cluster_worker`` read it; all in one thread. Clusters a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -72,6 +72,7 @@ def select_candidates(
     unranked: Iterable[Candidate],
     namespaces: Mapping[str, Labels],
     unreadable: Iterable[Resource] = (),
+    holders: Collection[str] = (),
 ) -> list[Candidate]:
     """Return all candidates for a cluster, sorted by topic.
 
@@ -80,6 +81,7 @@ def select_candidates(
     that cannot be read (``unreadable``) are no candidates, but their claims count.
 
     ``cluster_namespace`` is the namespace of the Cluster. ``namespaces`` has the labels of the known namespaces.
+    ``holders`` are the uids of the Topics whose claims came first in the pass before.
     """
     may = partial(may_declare, cluster.allowed_topics, cluster_namespace=cluster_namespace, namespaces=namespaces)
     claims: dict[str, list[Candidate]] = defaultdict(list)
@@ -99,29 +101,43 @@ def select_candidates(
             unread[metric_name(topic.topic_name)].append(topic)
     for key, rivals in claims.items():
         alone = len(rivals) == 1 and key not in unread
-        found.extend(rivals if alone else _resolve_conflicts(cluster.name, rivals, unread.get(key, ())))
+        found.extend(rivals if alone else _resolve_conflicts(cluster.name, rivals, unread.get(key, ()), holders))
     return sorted(found, key=lambda each: (each.spec.topic, each.resource.age_key))
 
 
+def find_holders(candidates: Iterable[Candidate], unreadable: Iterable[Resource], before: Collection[str]) -> set[str]:
+    """Return the uids of the Topics whose claims came first; an unreadable Topic keeps the claim that it had."""
+    found = {each.uid for each in unreadable if each.uid in before}
+    return found | {
+        each.resource.uid for each in candidates if not any(_is_lost_claim(issue) for issue in each.refusals)
+    }
+
+
+def _is_lost_claim(issue: Issue) -> bool:
+    return issue.reason in (Reason.RESOURCE_CONFLICT, Reason.NOT_ALLOWED)
+
+
 def _resolve_conflicts(
-    cluster: str, rivals: Sequence[Candidate], unreadable: Sequence[Resource]
+    cluster: str, rivals: Sequence[Candidate], unreadable: Sequence[Resource], holders: Collection[str]
 ) -> Iterator[Candidate]:
     """Yield the candidates that claim one topic, with a conflict refusal for all but the first.
 
     The first claim may be that of an ``unreadable`` Topic; every candidate is then refused.
     """
     # Without an order both Topics would be applied in turn, and the topic would change at every pass.
-    first = min((*unreadable, *(each.resource for each in rivals)), key=partial(_precedence, cluster))
+    first = min((*unreadable, *(each.resource for each in rivals)), key=partial(_precedence, cluster, holders))
     for each in rivals:
         yield each if each.resource is first else each._replace(refusals=(_conflict_issue(first, each),))
 
 
-def _precedence(cluster: str, resource: Resource) -> tuple[bool, str, bool, str]:
+def _precedence(cluster: str, holders: Collection[str], resource: Resource) -> tuple[bool, str, bool, bool, str]:
     """Return the sort key of a claim: the oldest first, and those being deleted last.
 
-    Creation times are in seconds. Within one second, a Topic that was already applied on the cluster comes first.
+    Creation times are in seconds. Within one second, the Topic whose claim came first in the pass before comes first;
+    directly after a start of the operator, one that its annotation says was applied on the cluster.
     """
-    return resource.deleting, resource.created, cluster not in resource.applied_clusters, resource.uid
+    is_rival, is_new = resource.uid not in holders, cluster not in resource.applied_clusters
+    return resource.deleting, resource.created, is_rival, is_new, resource.uid
 
 
 def may_declare(

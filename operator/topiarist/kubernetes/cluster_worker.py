@@ -29,7 +29,7 @@ from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.filters.chain import PlanFilter, filter_changes, keep_all
 from topiarist.filters.limits import LimitFilter
 from topiarist.filters.policies import EvaluationErrors, PolicyEvaluator
-from topiarist.kubernetes.cache import Candidate, Store, select_candidates
+from topiarist.kubernetes.cache import Candidate, Store, find_holders, select_candidates
 from topiarist.kubernetes.client import ApiError, KubernetesClient
 from topiarist.kubernetes.identity import ClusterIdentities, known_records_id
 from topiarist.kubernetes.moves import MoveTracker
@@ -200,6 +200,7 @@ class ClusterWorker:
         self._session = session
         self._stop = stop
         self._plan_cache = PlanCache()
+        self._holders: set[str] = set()
         self._move_tracker = MoveTracker()
         self._reported_requests: Counter[tuple[str, str]] = Counter()
         self._executor = ThreadPoolExecutor(1, "cluster")  # own thread: other clusters may block theirs for long
@@ -228,7 +229,8 @@ class ClusterWorker:
         cluster_id = ""
 
         def work() -> ReconcileResult:
-            candidates = select_candidates(spec, home.namespace, unranked, labels, unreadable)
+            candidates = select_candidates(spec, home.namespace, unranked, labels, unreadable, self._holders)
+            self._holders = find_holders(candidates, unreadable, self._holders)
             cluster = self._session.cluster(spec, secrets, known_records_id(home))
             throttle = ControllerThrottle(cluster, self._stop)
             request = ReconcileRequest(

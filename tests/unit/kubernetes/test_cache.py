@@ -19,7 +19,7 @@ from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes import cache, client
-from topiarist.kubernetes.cache import UNASSIGNED, Candidate, Store, build_candidate, select_candidates
+from topiarist.kubernetes.cache import UNASSIGNED, Candidate, Store, build_candidate, find_holders, select_candidates
 from topiarist.kubernetes.identity import known_records_id
 from topiarist.kubernetes.reconciler import reconcile_cluster
 from topiarist.kubernetes.resources import FINALIZER, Resource, parse_resource
@@ -255,6 +255,24 @@ def test_of_two_that_came_in_one_second_the_one_that_has_the_topic_keeps_it() ->
         single = [build_candidate(each, merge(each.manifest, spec)) for each in (rival, holder) if each.manifest]
         won = [each.resource.name for each in select_candidates(spec, "shop", single, {}) if not each.refusals]
         assert won == ["first"]
+
+
+@pytest.mark.parametrize("uids", [("a", "b"), ("b", "a")])
+def test_of_two_that_came_in_one_second_the_one_of_the_pass_before_keeps_it(uids: tuple[str, str]) -> None:
+    """A Topic that was served alone is served on, also while it cannot be read, whatever the uids are."""
+    spec = spec_of(resource_bodies.cluster())
+    holder = resource_bodies.topic("first", topicName="orders", meta={"uid": uids[0]})
+    rival = resource_bodies.topic("second", topicName="orders", meta={"uid": uids[1]})
+    first, second = (build_candidate(each, merge(each.manifest, spec)) for each in (holder, rival) if each.manifest)
+
+    def winners(candidates: list[Candidate], holders: set[str], *unreadable: Resource) -> tuple[list[str], set[str]]:
+        found = select_candidates(spec, "shop", candidates, {}, unreadable, holders)
+        return [each.resource.name for each in found if not each.refusals], find_holders(found, unreadable, holders)
+
+    assert winners([first], set()) == (["first"], {uids[0]})
+    assert winners([second, first], {uids[0]}) == (["first"], {uids[0]})
+    assert winners([second], {uids[0]}, holder) == ([], {uids[0]})
+    assert winners([second], {uids[0]}) == (["second"], {uids[1]})
 
 
 class Kept(Store):
