@@ -81,7 +81,7 @@ def select_candidates(
     that cannot be read (``unreadable``) are no candidates, but their claims count.
 
     ``cluster_namespace`` is the namespace of the Cluster. ``namespaces`` has the labels of the known namespaces.
-    ``holders`` are the uids of the Topics whose claims came first in the pass before.
+    ``holders`` are the uids of the Topics that came first in the pass before.
     """
     may = partial(may_declare, cluster.allowed_topics, cluster_namespace=cluster_namespace, namespaces=namespaces)
     claims: dict[str, list[Candidate]] = defaultdict(list)
@@ -106,7 +106,7 @@ def select_candidates(
 
 
 def find_holders(candidates: Iterable[Candidate], unreadable: Iterable[Resource], before: Collection[str]) -> set[str]:
-    """Return the uids of the Topics whose claims came first; an unreadable Topic keeps the claim that it had."""
+    """Return the uids of the Topics that came first; an unreadable Topic keeps the claim that it had."""
     found = {each.uid for each in unreadable if each.uid in before}
     return found | {
         each.resource.uid for each in candidates if not any(_is_lost_claim(issue) for issue in each.refusals)
@@ -133,7 +133,7 @@ def _resolve_conflicts(
 def _precedence(cluster: str, holders: Collection[str], resource: Resource) -> tuple[bool, str, bool, bool, str]:
     """Return the sort key of a claim: the oldest first, and those being deleted last.
 
-    Creation times are in seconds. Within one second, the Topic whose claim came first in the pass before comes first;
+    Creation times are in seconds. Within one second, the Topic that came first in the pass before comes first;
     directly after a start of the operator, one that its annotation says was applied on the cluster.
     """
     is_rival, is_new = resource.uid not in holders, cluster not in resource.applied_clusters
