@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 
-from topiarist.adapters.snapshots.codec import decode_record
+from topiarist.adapters.own_values import record_of
 from topiarist.adapters.snapshots.lenient_reader import ReplicaLists, RowRemainder, TopicSize
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
 from topiarist.drift.cross_cluster import Deviation, SpecGroups, make_deviation_of_size
@@ -214,7 +214,7 @@ def may_be_equal(spec: TopicSpec) -> bool:
 def _find_valid_record(rest: RowRemainder) -> OwnershipRecord | None:
     """Return the valid ownership record of a row; rows share their remainder, so that few are decoded."""
     record = rest.row["record"]
-    return decode_record(record) if record is not None and rest.row["recordValid"] else None
+    return record_of(record) if record is not None and rest.row["recordValid"] else None
 
 
 def _is_equal_except_replicas(spec: TopicSpec, rest: RowRemainder, record: OwnershipRecord | None, owner: str) -> bool:

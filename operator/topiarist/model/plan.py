@@ -22,7 +22,7 @@ from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
 from topiarist.model.moves import NO_MOVES, BatchRecord, LeaderChange, MoveSettings, ReplicaMove
-from topiarist.model.run_options import Risk as Risk
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import LimitUsage, TopicSize, TopicSpec, ValueOrigin
 from topiarist.model.state import NO_MEMORY, AppliedSpec, OwnershipRecord, TopicState, WriteBlock
 from topiarist.model.usage import Evidence, TopicUsage

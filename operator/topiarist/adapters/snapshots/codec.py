@@ -380,8 +380,3 @@ class _RowDecoder:
         """Decode an ownership record."""
         record = record_of(fields)
         return self._records.setdefault(record, record)
-
-
-def decode_record(fields: Row) -> OwnershipRecord:
-    """Decode one ownership record."""
-    return _RowDecoder().decode_record(fields)
