@@ -24,6 +24,7 @@ from topiarist.kafka.types import (
     Replicas,
     count_replicas,
 )
+from topiarist.model.capabilities import APACHE_KAFKA, Capabilities
 from topiarist.model.moves import BatchRecord, RequestedReassignment
 from topiarist.model.usage import Evidence, TopicUsage
 from topiarist.text import format_count, printable, shorten_list
@@ -324,6 +325,7 @@ class ClusterState(Struct, frozen=True):
     are none.
 
     ``evidence`` says how complete ``usage`` is, which has the usage of topics by name; None if it was not asked for.
+    ``capabilities`` are those of the cluster by the way to it.
     """
 
     cluster_id: str
@@ -356,6 +358,7 @@ class ClusterState(Struct, frozen=True):
     records_topic_id: str = ""
     evidence: Evidence | None = None
     usage: Mapping[str, TopicUsage] = field(default_factory=dict)
+    capabilities: Capabilities = APACHE_KAFKA
 
     def record_of(self, topic: str) -> OwnershipRecord | None:
         """Return the ownership record of a topic, valid or not, whether the topic exists or not."""

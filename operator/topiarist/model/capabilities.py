@@ -1,0 +1,69 @@
+"""What a cluster can do, as one value: an adapter finds it out once, and all other code asks it.
+
+Apache Kafka can do all of it. Services and other brokers answer a part of Kafka's protocol, or carry out a part of what
+they answer. A planner, a filter, a writer or a text never asks for the number of a request: it asks here. ``why`` is
+for people.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+
+class Support(NamedTuple):
+    """Whether a cluster can do one thing; None: only a try shows it.
+
+    ``why`` says how that is known, and what is missing; empty if nothing is.
+    """
+
+    is_given: bool | None = True
+    why: str = ""
+
+    @property
+    def is_denied(self) -> bool:
+        """Return whether the cluster certainly cannot do it."""
+        return self.is_given is False
+
+
+GIVEN = Support()
+
+
+class Capabilities(Struct, frozen=True):
+    """The capabilities of one cluster, in the order in which people read them.
+
+    The defaults are those of Apache Kafka, and of a cluster that is reached through ZooKeeper.
+    """
+
+    topic_ids: Support = GIVEN
+    """Each topic has an id, which no later topic of its name has."""
+    freshness: Support = GIVEN
+    """Something proves that what was read is not old."""
+    config_sources: Support = GIVEN
+    """Answers about configs say which values a topic sets itself."""
+    replica_lists: Support = GIVEN
+    """The replica lists of a creation are carried out as they are."""
+    growth_lists: Support = GIVEN
+    """The replica lists of new partitions are carried out as they are."""
+    config_changes: Support = GIVEN
+    """Single config keys are set and removed, without the others."""
+    deletion_by_id: Support = GIVEN
+    """A deletion names the id of its topic, so that it never deletes a later one."""
+    transactions: Support = GIVEN
+    """Records are written in transactions, which fence an earlier run."""
+    compaction: Support = GIVEN
+    """A topic can keep the last record of each key for ever."""
+    listed_reassignments: Support = GIVEN
+    """Reassignments in progress are listed."""
+    moves: Support = GIVEN
+    """Replicas can be moved to other brokers, and their number changed."""
+    elections: Support = GIVEN
+    """The preferred leader of a partition can be elected."""
+    throttles: Support = GIVEN
+    """The rate at which brokers copy replicas can be limited."""
+    quotas: Support = GIVEN
+    """The brokers tell when a quota accepts more changes."""
+
+
+APACHE_KAFKA = Capabilities()
