@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kafka.protocol.admin.configs import IncrementalAlterConfigsRequest
-from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
-
 from interleavings.kafka.product_run import encode_request
 from interleavings.kafka.world import AdminRequest, Budget, Topic, World, carry_out, topic_id
 from support.kafka.kraft_fixture import KraftFixture
 from topiarist.adapters.kafka_admin.connection.connection import decode_topic_id
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader
 from topiarist.adapters.kafka_admin.write.chunks import Kind, read_answer
 from topiarist.model.access import KafkaAccess

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
 from brokers.shared_clusters import PASSWORD
 from brokers.topiarist_runs import run_in_process
@@ -26,9 +24,11 @@ from support.kafka.clients import Clients
 from support.kafka.kafka_fixture import KafkaFixture
 from support.kafka.kraft import KraftCluster
 from support.kafka.kraft_fixture import KraftFixture
+from support.kafka.more_messages import load_request
 from support.kafka.programs import Program
 from support.spec_builders import topic_spec
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import FindCoordinatorRequest
 from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
 from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.deletion_guard import DeletionGuard
@@ -316,7 +316,8 @@ def raw_member(world: World, group: str, protocol_type: str, metadata: bytes) ->
     """Be a member of a classic group with any bytes as its subscription, as other clients may be."""
     session = Session(KafkaAccess(world.kafka.bootstrap), 10.0)
     session.read_metadata([])
-    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="any", metadata=metadata)
+    join, sync, leave = map(load_request, ("JoinGroup", "SyncGroup", "LeaveGroup"))
+    protocol = join.JoinGroupRequestProtocol(name="any", metadata=metadata)
     member = ""
     for _ in range(100):  # a coordinator may still load, and its first answer has the id to join with
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
@@ -326,7 +327,7 @@ def raw_member(world: World, group: str, protocol_type: str, metadata: bytes) ->
             continue
         connection = session.broker(found.node_id)
         joined = connection.call(
-            JoinGroupRequest(
+            join(
                 group_id=group,
                 session_timeout_ms=60_000,
                 rebalance_timeout_ms=60_000,
@@ -341,9 +342,9 @@ def raw_member(world: World, group: str, protocol_type: str, metadata: bytes) ->
         if not joined.error_code:
             break
         time.sleep(0.2)
-    assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id=member, assignment=b"")
+    assignment = sync.SyncGroupRequestAssignment(member_id=member, assignment=b"")
     synced = connection.call(
-        SyncGroupRequest(
+        sync(
             group_id=group,
             generation_id=joined.generation_id,
             member_id=member,
@@ -356,7 +357,7 @@ def raw_member(world: World, group: str, protocol_type: str, metadata: bytes) ->
     try:
         yield
     finally:
-        connection.call(LeaveGroupRequest(group_id=group, member_id=member), version=2)
+        connection.call(leave(group_id=group, member_id=member), version=2)
         session.close()
 
 

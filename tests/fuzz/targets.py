@@ -19,8 +19,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kafka.protocol.admin import DescribeConfigsResponse
-from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka.record.util import calc_crc32c
 from msgspec.structs import replace
 
@@ -30,6 +28,13 @@ from support.zookeeper.decoders import DECODERS
 from topiarist.adapters import own_values
 from topiarist.adapters.cel import CelRuleEvaluator
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.protocol.messages import (
+    ApiVersionsRequest,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
 from topiarist.adapters.kafka_admin.read.metadata import (
     OVERRIDE,
     VERSION,

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka.protocol.admin import CreateTopicsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from support.kafka.scripted_broker import (
     API_VERSIONS,
@@ -39,6 +37,7 @@ from support.secret_scanner import register_secret
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.connection.token_endpoint import TokenEndpoint
+from topiarist.adapters.kafka_admin.protocol.messages import CreateTopicsRequest, MetadataRequest
 from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslOAuth, SaslPassword, SecretReference
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from topiarist.errors import Reason, TopiaristError, missing_packages_error
+from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import LeftRecords
@@ -27,8 +27,7 @@ def open_cluster(
     """Open a session with the cluster at ``spec.access``.
 
     ``owner`` is stored in the lock; the timeouts are in seconds. Raises ``Unreachable`` if no server answers in time,
-    ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails, ``PrerequisiteMissing`` if the packages for
-    Kafka's own protocol are not installed.
+    ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails.
     """
     match spec.access:
         case ZooKeeperAccess(connect, jute_max_buffer, credentials):
@@ -63,12 +62,8 @@ def open_usage_reader(spec: ClusterSpec, *, connect_timeout: float = 10.0) -> Us
     access = spec.kafka
     if access is None or not access.bootstrap_servers:
         return None
-    try:
-        from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _EXTRA_PACKAGES:
-            raise
-        raise missing_packages_error("kafka", "the usage of topics, by Kafka's own protocol") from error
+    from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
+
     return KafkaUsageReader(access, connect_timeout)
 
 
@@ -90,16 +85,8 @@ def _make_left_records_reader(spec: ClusterSpec, owner: str, timeout: float) -> 
     return read
 
 
-_EXTRA_PACKAGES = frozenset({"google_crc32c", "kafka"})
-"""Packages of the extra ``kafka``, by the names that they are imported with."""
-
-
 def load_kafka_cluster() -> type[KafkaCluster]:
-    """Return ``KafkaCluster``; it is imported only here, because its packages are in an extra."""
-    try:
-        from topiarist.adapters.kafka_admin.cluster import KafkaCluster
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _EXTRA_PACKAGES:
-            raise
-        raise missing_packages_error("kafka", "Kafka's own protocol (spec.kafka, --bootstrap-servers)") from error
+    """Return ``KafkaCluster``, which is imported only here."""
+    from topiarist.adapters.kafka_admin.cluster import KafkaCluster
+
     return KafkaCluster

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import closing
-from typing import NamedTuple
-
-from kafka.protocol.admin import CreateAclsRequest
+from typing import Any, NamedTuple
 
 from support.kafka.catch_up import wait_until_current
+from support.kafka.more_messages import load_request
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.model.access import KafkaAccess
 
@@ -31,16 +30,17 @@ class Acl(NamedTuple):
 
 def create_acls(bootstrap: str, acls: Iterable[Acl]) -> None:
     """Create ACLs as the super user; return once each broker applies them."""
-    creations = [_build(acl, operation) for acl in acls for operation in acl.operations]
+    request = load_request("CreateAcls")
+    creations = [_build(request.AclCreation, acl, operation) for acl in acls for operation in acl.operations]
     with closing(Session(KafkaAccess(bootstrap), 10.0)) as session:
-        answer = session.controller().call(CreateAclsRequest(creations=creations))
+        answer = session.controller().call(request(creations=creations))
     assert [each.error_code for each in answer.results] == [0] * len(creations)
     wait_until_current(bootstrap)
 
 
-def _build(acl: Acl, operation: str) -> CreateAclsRequest.AclCreation:
+def _build(kind: Any, acl: Acl, operation: str) -> Any:
     is_prefix = acl.name.endswith("-*")
-    return CreateAclsRequest.AclCreation(
+    return kind(
         resource_type=_TYPES[acl.resource],
         resource_name="kafka-cluster" if acl.resource == "Cluster" else acl.name.removesuffix("*" * is_prefix),
         resource_pattern_type=_PREFIXED if is_prefix else _LITERAL,

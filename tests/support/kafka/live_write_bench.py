@@ -11,12 +11,11 @@ from base64 import urlsafe_b64encode
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kafka.protocol.admin import DescribeConfigsRequest
-from kafka.protocol.admin.cluster import DescribeQuorumRequest
 from msgspec.structs import replace
 
 from support.kafka.write_bench import Bench
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import DescribeConfigsRequest, DescribeQuorumRequest
 from topiarist.adapters.kafka_admin.read.topic_reader import Look, TopicReader
 from topiarist.adapters.kafka_admin.write.writer import ask_brokers
 from topiarist.kafka.types import Broker

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kafka.record.default_records import DefaultRecordBatch
 
 from support.kafka.requests import Epoch, build_batch
-from topiarist.adapters.kafka_admin.records.transactions import has_valid_checksum
+from topiarist.adapters.kafka_admin.protocol.batches import has_valid_checksum
 
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD = 0, 1, 2, 10, 87
 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 47

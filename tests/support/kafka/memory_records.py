@@ -29,7 +29,7 @@ from support.kafka.fake_cluster import FakeCluster, FakeTopic
 from support.kafka.memory_coordinator import MemoryCoordinator
 from support.kafka.memory_log import MemoryLog, producer_of
 from support.kafka.releases import NEWEST, RELEASES, Offering
-from support.kafka.requests import PRODUCE, Epoch, TransactionClient
+from support.kafka.requests import Epoch, TransactionClient
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.session import Session
@@ -275,7 +275,6 @@ class MemoryBroker(MemorySession):
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[answer])
 
     def _on_Produce(self, request: Message, code: int) -> Message:  # noqa: N802
-        assert request.API_VERSION in (None, *range(PRODUCE + 1)), "from version 12 on, brokers add the partition"
         (topic,) = request.topic_data
         data, offset = bytes(topic.partition_data[0].records), -1
         if not code:

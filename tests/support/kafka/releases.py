@@ -16,6 +16,8 @@ from topiarist.kafka.types import KafkaVersion
 
 NEWEST = "4.4.0"
 _SIZE_BYTES = 4
+_LAST_PRODUCE = 11
+"""The last version of Produce with which a producer adds its partition to a transaction itself."""
 
 
 class Release(NamedTuple):
@@ -92,6 +94,7 @@ class Offering:
         low, high = self.versions.get(request.API_KEY, (0, -1))
         if not low <= version <= high:
             raise Disconnected("the broker closed the connection", was_sent=True)
+        assert request.name != "ProduceRequest" or version <= _LAST_PRODUCE, "brokers would add the partition"
         answer = self._carry_out(type(request).decode(request.encode(version=version), version=version))
         return encode_response(answer, version, correlation_id=1)[_SIZE_BYTES:]
 

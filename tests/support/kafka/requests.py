@@ -11,15 +11,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from google_crc32c import value as crc32c
-from kafka.protocol.admin.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
-from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
-from kafka.protocol.consumer.fetch import FetchRequest
-from kafka.protocol.consumer.offsets import ListOffsetsRequest
-from kafka.protocol.producer.produce import ProduceRequest
-from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from support.waiting import wait_until
+from topiarist.adapters.kafka_admin.protocol.messages import (
+    AddPartitionsToTxnRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    EndTxnRequest,
+    FetchRequest,
+    IncrementalAlterConfigsRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    ProduceRequest,
+)
 from topiarist.adapters.kafka_admin.records.transactions import AGAIN_CODES
 from topiarist.kafka.types import Replicas
 

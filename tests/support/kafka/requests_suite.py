@@ -14,9 +14,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from kafka.protocol.admin.cluster import DescribeQuorumRequest
-from kafka.protocol.admin.topics import CreateTopicsRequest
-from kafka.protocol.metadata.metadata import MetadataRequest
 
 from support.kafka.records_suite import unique
 from support.kafka.releases import RELEASES
@@ -34,6 +31,7 @@ from support.kafka.requests import (
 from support.waiting import wait_until
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.error_codes import LOOKUP_CODES
+from topiarist.adapters.kafka_admin.protocol.messages import CreateTopicsRequest, DescribeQuorumRequest, MetadataRequest
 
 # Single requests for records. A state is what a client has done before, with its own transactional id and topic.
 

@@ -1,28 +1,25 @@
 """The login of a connection by SASL, at its start and again before the broker ends the session (KIP-368).
 
-The messages of the mechanisms are those of kafka-python; the exchange is topiarist's own, because the library turns a
-wrong password into a timeout.
-
 A new mechanism is a value of ``SaslMechanism`` (or a class beside ``SaslOAuth``) in ``model/access.py``, its fields in
-``schemas/cluster.json``, and its messages in a function beside ``_make_password_exchange``.
+``schemas/cluster.json``, and its messages in ``connection/mechanisms.py``.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Any
-
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from typing import TYPE_CHECKING
 
 from topiarist.adapters import tls
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection
+from topiarist.adapters.kafka_admin.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from topiarist.adapters.tls import AuthRejected
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslOAuth, SaslPassword
 from topiarist.text import printable
 
 if TYPE_CHECKING:
+    from topiarist.adapters.kafka_admin.connection.mechanisms import Exchange
     from topiarist.adapters.kafka_admin.connection.token_endpoint import TokenEndpoint
 
 MIN_ITERATIONS = 4096
@@ -82,11 +79,13 @@ class Authenticator:
                 return started_at + _RENEWAL_SHARE * lifetime / 1000 if lifetime > 0 else None
         raise AuthRejected("the login does not end")
 
-    def _build_exchange(self, login: SaslPassword | SaslOAuth, deadline: float) -> Any:
+    def _build_exchange(self, login: SaslPassword | SaslOAuth, deadline: float) -> Exchange:
         if isinstance(login, SaslPassword):
             return _make_password_exchange(login, tls.read_secret(login.password))
         assert self._tokens
-        return _make_token_exchange(self._tokens.token(deadline))
+        from topiarist.adapters.kafka_admin.connection.mechanisms import OAuthBearer
+
+        return OAuthBearer(self._tokens.token(deadline))
 
 
 def _make_token_endpoint(login: SaslOAuth) -> TokenEndpoint:
@@ -95,28 +94,12 @@ def _make_token_endpoint(login: SaslOAuth) -> TokenEndpoint:
     return TokenEndpoint(login)
 
 
-# The messages of the mechanisms are imported for a login only: half of kafka-python comes with them.
-def _make_password_exchange(login: SaslPassword, password: str) -> Any:
-    from kafka.net.sasl.plain import SaslMechanismPlain
-    from kafka.net.sasl.scram import SaslMechanismScram
+def _make_password_exchange(login: SaslPassword, password: str) -> Exchange:
+    from topiarist.adapters.kafka_admin.connection.mechanisms import Scram, make_plain
 
     if login.mechanism is SaslMechanism.PLAIN:
-        return SaslMechanismPlain(sasl_plain_username=login.username, sasl_plain_password=password)
-    # The library sends the name as it is; RFC 5802 escapes the characters that end it.
-    escaped = login.username.replace("=", "=3D").replace(",", "=2C")
-    return SaslMechanismScram(
-        sasl_plain_username=escaped, sasl_plain_password=password, sasl_mechanism=login.mechanism.value
-    )
-
-
-def _make_token_exchange(token: str) -> Any:
-    from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
-
-    class OneToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
-        def token(self) -> str:
-            return token
-
-    return SaslMechanismOAuth(sasl_oauth_token_provider=OneToken())
+        return make_plain(login.username, password)
+    return Scram(login.username, password, login.mechanism.value)
 
 
 def _shake_hands(connection: Connection, mechanism: SaslMechanism, deadline: float) -> None:
@@ -130,7 +113,7 @@ def _shake_hands(connection: Connection, mechanism: SaslMechanism, deadline: flo
         raise AuthRejected(f"it refused to begin a login: {error_codes.describe_error(answer.error_code)}")
 
 
-def _receive(exchange: Any, data: bytes, step: int, *, is_scram: bool) -> str:
+def _receive(exchange: Exchange, data: bytes, step: int, *, is_scram: bool) -> str:
     """Give the mechanism the data of the broker; return the error of the broker in the data, if any."""
     if is_scram and step == 0:
         iterations = re.search(rb"(?:^|,)i=(\d{1,9})(?:,|$)", data)

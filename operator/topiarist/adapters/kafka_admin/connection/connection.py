@@ -1,8 +1,6 @@
 """One connection to one broker: one request at a time, each with a deadline of its own.
 
-The message classes are those of kafka-python, which are made from Kafka's own schemas. Nothing else of that library
-sends anything: its clients hide error codes, and repeat requests. Here a request is sent once, and the caller reads
-every error code of its answer.
+A request is sent once, and the caller reads every error code of its answer.
 """
 
 from __future__ import annotations
@@ -17,10 +15,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from kafka.protocol.api_header import ResponseClassRegistry
-from kafka.protocol.metadata.api_versions import ApiVersionsRequest
-
 from topiarist import __version__
+from topiarist.adapters.kafka_admin.protocol.codec import MalformedMessage
+from topiarist.adapters.kafka_admin.protocol.messages import ApiVersionsRequest, decode_response, encode_request
 from topiarist.errors import Reason, TopiaristError
 
 # Topic ids: 16 bytes in the protocol, and text of 22 characters in Kafka's tools and in topiarist's records.
@@ -144,7 +141,7 @@ MAX_ANSWER_BYTES = 256 << 20
 _FIRST_BUFFER_BYTES = 1 << 20
 
 Message = Any
-"""A request or an answer: an object of a message class of kafka-python."""
+"""A request or an answer, or a part of one: an object of a class of ``protocol/messages.py``."""
 
 
 class Features(NamedTuple):
@@ -237,10 +234,9 @@ class Connection:
 
     def decode(self, request: Message, version: int, data: bytes) -> Message:
         """Return the answer to a request from the bytes of ``call_raw``. Raises ``Disconnected``."""
-        answer_class = ResponseClassRegistry._response_class_registry[request.API_KEY]
         try:
-            return answer_class.decode(data, version=version, header=True)
-        except Exception as error:  # the library raises whatever its decoders meet
+            return decode_response(request, version, data)
+        except MalformedMessage as error:
             self._break(f"an answer to {request.name} cannot be decoded")
             raise Disconnected(f"{self._broken}: {error}", was_sent=True) from error
 
@@ -254,9 +250,7 @@ class Connection:
         if self._broken:
             raise Disconnected(self._broken, was_sent=False)
         self._correlation_id += 1
-        request.API_VERSION = version
-        request.with_header(correlation_id=self._correlation_id, client_id=CLIENT_ID)
-        frame = request.encode(version=version, header=True, framed=True)
+        frame = encode_request(request, version, self._correlation_id, CLIENT_ID)
         name = name_of(request)
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         result = "lost"

@@ -14,13 +14,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kafka.protocol.metadata.metadata import MetadataRequest
-from kafka.protocol.sasl import SaslHandshakeRequest
-
 from topiarist.adapters import tls
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.authentication import Authenticator, LoginRefused
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected
+from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest, SaslHandshakeRequest
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
 from topiarist.text import quote

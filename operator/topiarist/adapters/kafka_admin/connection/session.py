@@ -13,9 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
-from kafka.protocol.metadata.metadata import MetadataRequest
-
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.connector import (
@@ -25,6 +22,7 @@ from topiarist.adapters.kafka_admin.connection.connector import (
     format_address,
     parse_bootstrap_servers,
 )
+from topiarist.adapters.kafka_admin.protocol.messages import FindCoordinatorRequest, MetadataRequest
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
 from topiarist.text import quote

@@ -16,13 +16,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from kafka.protocol.admin.topics import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from topiarist.adapters.kafka_admin.read.configs import BROKER_OVERRIDE, BROKER_RESOURCE, build_describe_configs
 from topiarist.adapters.kafka_admin.read.metadata import OVERRIDE, decode_metadata
 from topiarist.adapters.kafka_admin.read.sync import build_list_reassignments, decode_reassignments, target_of

@@ -14,8 +14,6 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
-from kafka.protocol.admin.configs import DescribeConfigsRequest
-
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import (
     Connection,
@@ -23,6 +21,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Message,
 )
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import DescribeConfigsRequest
 from topiarist.adapters.kafka_admin.read.metadata import (
     OVERRIDE,
     VERSION,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kafka.protocol.metadata.metadata import MetadataRequest
-
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import (
     NO_ID,
@@ -15,6 +13,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     decode_topic_id,
     encode_topic_id,
 )
+from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest
 from topiarist.kafka.types import Broker, Replicas
 
 # A decoder of DescribeConfigs answers that keeps only the overrides of topics.

@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kafka.protocol.admin.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
-from kafka.protocol.admin.topics import (
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection, Message, Offering, find_missing
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeConfigsRequest,
     ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
+    MetadataRequest,
 )
-from kafka.protocol.metadata.metadata import MetadataRequest
-
-from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection, Message, Offering, find_missing
-from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.topic_reader import read_again

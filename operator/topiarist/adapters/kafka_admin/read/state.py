@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from kafka.protocol.admin.cluster import DescribeClusterRequest
-from kafka.protocol.consumer.fetch import FetchRequest
-from kafka.protocol.consumer.offsets import ListOffsetsRequest
-from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
-from kafka.protocol.producer.produce import ProduceRequest
-from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection, find_missing, offers
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import (
+    AddPartitionsToTxnRequest,
+    DescribeClusterRequest,
+    EndTxnRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    ProduceRequest,
+)
 from topiarist.adapters.kafka_admin.read.configs import (
     KnownConfigs,
     read_overrides,

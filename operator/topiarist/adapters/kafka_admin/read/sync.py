@@ -15,9 +15,6 @@ import time
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from kafka.protocol.admin.cluster import DescribeQuorumRequest
-from kafka.protocol.admin.topics import ListPartitionReassignmentsRequest
-
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import (
     Connection,
@@ -27,6 +24,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     offers,
 )
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import DescribeQuorumRequest, ListPartitionReassignmentsRequest
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import METADATA_LEVELS, ClusterMode, KafkaVersion, Replicas
 from topiarist.model.state import Reassignment

@@ -10,16 +10,13 @@ cannot be seen by a later read; it goes on from one that began some seconds befo
 from __future__ import annotations
 
 import socket
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from kafka.errors import CorruptRecordError, UnsupportedCodecError
-from kafka.protocol.consumer.fetch import FetchRequest
-from kafka.protocol.consumer.offsets import ListOffsetsRequest
-from kafka.record.memory_records import MemoryRecords
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
+from topiarist.adapters.kafka_admin.protocol.batches import MalformedBatch, read_batches
+from topiarist.adapters.kafka_admin.protocol.messages import FetchRequest, ListOffsetsRequest
 from topiarist.adapters.kafka_admin.records import codec, transactions
 from topiarist.adapters.kafka_admin.records.codec import Claim, Lock, Records
 from topiarist.adapters.kafka_admin.records.transactions import (
@@ -27,9 +24,7 @@ from topiarist.adapters.kafka_admin.records.transactions import (
     Clock,
     Fenced,
     RecordsSession,
-    has_valid_checksum,
     repeat,
-    size_of_batch,
 )
 from topiarist.adapters.own_values import encode_value
 from topiarist.errors import Reason, TopiaristError
@@ -37,8 +32,7 @@ from topiarist.errors import Reason, TopiaristError
 _COMMITTED, _UNCOMMITTED = 1, 0
 _LATEST = -1
 _OFFSET_OUT_OF_RANGE = 1
-_ABORT = 0
-_LIST_VERSION, _FETCH_VERSION, _BATCH_MAGIC = 5, 11, 2
+_LIST_VERSION, _FETCH_VERSION = 5, 11
 _RETRY_CODES = AGAIN_CODES | {-1, 7, 9, 13, 56, 72, 74, 75, 76, 78}  # reading may always be repeated
 
 TAIL_AGE_S = 5.0
@@ -174,37 +168,19 @@ def committed_records(part: Message, position: int) -> Iterator[tuple[bytes | No
     """
     aborted = sorted((each.first_offset, each.producer_id) for each in part.aborted_transactions or ())
     aborted_ids: set[int] = set()
-    data, start = bytes(part.records or b""), 0
-    batches = MemoryRecords(data)
-    while batches.has_next():
-        try:
-            batch, size = batches.next_batch(), size_of_batch(data, start)
-            if batch.magic != _BATCH_MAGIC or not has_valid_checksum(data[start : start + size]):
-                raise _unreadable(position, "a batch with a wrong checksum or of an old format")
-            if batch.compression_type:
-                raise _unreadable(position, "a compressed batch; set compression.type=uncompressed on the topic")
+    try:
+        for batch in read_batches(bytes(part.records or b"")):
             while aborted and aborted[0][0] <= batch.base_offset:
                 aborted_ids.add(aborted.pop(0)[1])
-            if batch.is_control_batch:
-                for record in batch:
-                    if struct.unpack(">hh", record.key[:4])[1] == _ABORT:
-                        aborted_ids.discard(batch.producer_id)
-            elif not (batch.is_transactional and batch.producer_id in aborted_ids):
-                for record in batch:
+            if batch.is_abort:
+                aborted_ids.discard(batch.producer_id)
+            elif not batch.is_control and not (batch.is_transactional and batch.producer_id in aborted_ids):
+                for record in batch.records:
                     if record.offset >= position and record.key is not None:
                         yield record.key, record.value, record.offset + 1
             yield None, None, batch.next_offset
-            start += size
-        except (
-            CorruptRecordError,
-            UnsupportedCodecError,
-            struct.error,
-            ValueError,
-            IndexError,
-            AssertionError,
-        ) as error:
-            # kafka-python asserts some lengths of batches.
-            raise _unreadable(position, str(error) or "a batch with a wrong length") from error
+    except MalformedBatch as error:
+        raise _unreadable(position, str(error)) from error
 
 
 def _unreadable(position: int, why: str) -> TopiaristError:

@@ -13,15 +13,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from google_crc32c import value as crc32c
-from kafka.protocol.admin.configs import DescribeConfigsRequest
-from kafka.protocol.admin.topics import CreateTopicsRequest
-from kafka.protocol.producer.produce import ProduceRequest
-from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
-from kafka.record.default_records import DefaultRecordBatchBuilder
-
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message, encode_topic_id
+from topiarist.adapters.kafka_admin.protocol.batches import BatchProducer, build_batch
+from topiarist.adapters.kafka_admin.protocol.messages import (
+    AddPartitionsToTxnRequest,
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+)
 from topiarist.adapters.kafka_admin.records.codec import Meta, Records
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Replicas
@@ -77,25 +79,6 @@ class Clock(NamedTuple):
 
 
 SYSTEM_CLOCK = Clock()
-
-
-# The checksum of a record batch, CRC-32C, by a library in C: in Python it takes longer than all requests of a plan.
-
-LOG_OVERHEAD_BYTES = 12
-"""The bytes of a batch that its length does not count: its base offset, and the length itself."""
-
-_CRC_OFFSET, _CHECKED_OFFSET = 17, 21
-
-
-def size_of_batch(data: bytes, start: int) -> int:
-    """Return the size in bytes of the batch that begins at ``start``, by its own length."""
-    return LOG_OVERHEAD_BYTES + int.from_bytes(data[start + 8 : start + LOG_OVERHEAD_BYTES], "big")
-
-
-def has_valid_checksum(batch: bytes) -> bool:
-    """Return whether the checksum of a batch of format 2 is that of its bytes."""
-    found = int.from_bytes(batch[_CRC_OFFSET:_CHECKED_OFFSET], "big")
-    return found == int(crc32c(batch[_CHECKED_OFFSET:]))
 
 
 FENCED_CODES = frozenset({90, 47, 49})
@@ -214,10 +197,8 @@ class Producer:
 
         Returns the offset after it, which the high watermark has reached. Raises ``TopiaristError``.
         """
-        builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
-        builder.append(0, int(time.time() * 1000), key, value, [])
         try:
-            answer = self._produce(bytes(builder.build()), is_transactional=False)
+            answer = self._produce(build_batch([(key, value)], int(time.time() * 1000)), is_transactional=False)
         except OutcomeUnknown as error:
             raise TopiaristError(Reason.UNREACHABLE, str(error), "run again") from error
         offset = int(answer.responses[0].partition_responses[0].base_offset)
@@ -303,16 +284,15 @@ class Producer:
         """Yield batches with the number of their records, each below the brokers' limit of a message."""
         items, now = list(values.items()), int(time.time() * 1000)
         while items:
-            builder = DefaultRecordBatchBuilder(2, 0, True, self._producer_id, self._epoch, self._sequence, 1 << 30)
+            producer = BatchProducer(self._producer_id, self._epoch, self._sequence)
             count = size = 0
             while count < len(items):
                 key, value = items[count]
                 size += len(key) + len(value or b"") + 32
                 if count and size > MAX_BATCH_BYTES:
                     break
-                builder.append(count, now, key, value, [])
                 count += 1
-            yield bytes(builder.build()), count
+            yield build_batch(items[:count], now, producer, is_transactional=True), count
             items = items[count:]
 
     def _find_coordinator(self) -> Connection:

@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer.group import OffsetFetchRequest
 from msgspec import Struct, field
 
 from topiarist.adapters.kafka_admin.connection.connection import (
@@ -24,9 +22,12 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     UnsupportedRequest,
 )
 from topiarist.adapters.kafka_admin.connection.error_codes import LOOKUP_CODES
-from topiarist.adapters.kafka_admin.usage.messages import (
+from topiarist.adapters.kafka_admin.protocol.messages import (
     ConsumerGroupDescribeRequest,
+    DescribeGroupsRequest,
     DescribeShareGroupOffsetsRequest,
+    ListGroupsRequest,
+    OffsetFetchRequest,
     ShareGroupDescribeRequest,
     StreamsGroupDescribeRequest,
 )

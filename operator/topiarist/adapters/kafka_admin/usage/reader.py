@@ -14,12 +14,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Self
 
-from kafka.protocol.admin.cluster import DescribeLogDirsRequest
-from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from msgspec import Struct, field
 
 from topiarist.adapters.kafka_admin.connection.connection import translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import DescribeLogDirsRequest, ListOffsetsRequest
 from topiarist.adapters.kafka_admin.read.configs import BROKER_RESOURCE, build_describe_configs
 from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, TopicMetadata, decode_metadata
 from topiarist.adapters.kafka_admin.usage.groups import (

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
-from kafka.protocol.admin.configs import IncrementalAlterConfigsRequest
-from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
-
 from topiarist.adapters.kafka_admin.connection.connection import Message, decode_topic_id, encode_topic_id
 from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
+from topiarist.adapters.kafka_admin.protocol.messages import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from topiarist.adapters.kafka_admin.read.configs import TOPIC_RESOURCE
 from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, Result

@@ -8,10 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeGroupsRequest, ElectLeadersRequest
-from kafka.protocol.metadata import ApiVersionsResponse, MetadataRequest
-from kafka.protocol.metadata.api_versions import ApiVersionsRequest
-from kafka.protocol.producer.transaction import EndTxnRequest
+from kafka.protocol import metadata
+from kafka.protocol.metadata import ApiVersionsResponse
 
 from topiarist.adapters.kafka_admin.connection import connection as connection_module
 from topiarist.adapters.kafka_admin.connection.connection import (
@@ -25,6 +23,14 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     find_missing,
     offers,
     translate_errors,
+)
+from topiarist.adapters.kafka_admin.protocol.messages import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeGroupsRequest,
+    ElectLeadersRequest,
+    EndTxnRequest,
+    MetadataRequest,
 )
 from topiarist.errors import Reason, TopiaristError
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
@@ -203,7 +209,7 @@ def test_the_versions_of_a_broker_are_kept(clock: FakeTime) -> None:
     assert connection.read_versions(2.0).error_code == 0
     assert connection.versions == {3: (1, 12)}
     assert connection.features == Features(frozenset({"metadata.version"}), 9)
-    sent = ApiVersionsRequest.decode(peer.sent[0][4:], version=3, header=True)
+    sent = metadata.ApiVersionsRequest.decode(peer.sent[0][4:], version=3, header=True)
     assert (sent.client_software_name, bool(sent.client_software_version)) == ("topiarist", True)
     assert peer.timeouts[0] == 2.0
     connection, _ = open_over(versions_answer(35), clock)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka.protocol.metadata.metadata import MetadataRequest
 
 from topiarist.adapters.kafka_admin.connection import session as session_module
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.connector import Address, RefusedByCluster
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, metadata, partition, reply

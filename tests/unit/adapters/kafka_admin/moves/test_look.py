@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from kafka.protocol.admin import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-)
+from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeadersResponse
 
 from topiarist.adapters.kafka_admin.moves import look
+from topiarist.adapters.kafka_admin.protocol.messages import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from topiarist.adapters.kafka_admin.write.requests import Element
 from topiarist.model.moves import ReplicaMove
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import MetadataResponse
 
 from support.kafka.releases import encode_response
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest
 from topiarist.adapters.kafka_admin.read.metadata import (
     AllMetadata,
     PartitionMetadata,

@@ -11,6 +11,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, encode_topic_id
+from topiarist.adapters.kafka_admin.protocol.batches import has_valid_checksum, size_of_batch
 from topiarist.adapters.kafka_admin.records import transactions
 from topiarist.adapters.kafka_admin.records import transactions as transactions_module
 from topiarist.adapters.kafka_admin.records.transactions import (
@@ -22,9 +23,7 @@ from topiarist.adapters.kafka_admin.records.transactions import (
     choose_replicas,
     create_topic,
     find_topic,
-    has_valid_checksum,
     require_compaction,
-    size_of_batch,
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kafka.protocol.admin.groups import ListGroupsRequest
 
 from topiarist.adapters.kafka_admin.connection.connection import UnsupportedRequest
+from topiarist.adapters.kafka_admin.protocol.messages import ListGroupsRequest
 from topiarist.adapters.kafka_admin.usage import groups as requests_module
 from topiarist.adapters.kafka_admin.usage.groups import (
     ATTEMPTS,

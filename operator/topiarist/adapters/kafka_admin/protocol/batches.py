@@ -1,0 +1,171 @@
+"""Batches of records in the format of Kafka 0.11 and later, without compression.
+
+A batch is a header and its records. The checksum is CRC-32C of all bytes after it, by a library in C: in Python it
+takes longer than all requests of a plan.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from google_crc32c import value as crc32c
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH_END, _CRC_OFFSET, _CHECKED_OFFSET = 12, 17, 21
+_FORMAT = 2
+_COMPRESSION, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+_ABORT = 0
+
+
+class MalformedBatch(ValueError):
+    """The bytes are not a batch that can be read; its text says why."""
+
+
+class BatchProducer(NamedTuple):
+    """The producer of a batch, and the sequence number of its first record."""
+
+    id: int = -1
+    epoch: int = -1
+    sequence: int = -1
+
+
+NONE = BatchProducer()
+"""The producer of records that no transaction has."""
+
+
+class Record(NamedTuple):
+    """One record."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Batch(NamedTuple):
+    """A batch. ``is_abort`` is true for the mark that ends a transaction without its records."""
+
+    base_offset: int
+    next_offset: int
+    producer_id: int
+    is_transactional: bool
+    is_control: bool
+    is_abort: bool
+    records: tuple[Record, ...]
+
+
+def build_batch(
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    time_ms: int,
+    producer: BatchProducer = NONE,
+    *,
+    is_transactional: bool = False,
+) -> bytes:
+    """Return a batch of keys and values, all of the same time."""
+    body, count = bytearray(), 0
+    for key, value in records:
+        content = bytearray(b"\0")  # the attributes: none is in use
+        _append_varint(content, 0)  # the time after that of the batch
+        _append_varint(content, count)
+        for part in (key, value):
+            _append_varint(content, -1 if part is None else len(part))
+            content += part or b""
+        _append_varint(content, 0)  # headers
+        _append_varint(body, len(content))
+        body += content
+        count += 1
+    attributes = _TRANSACTIONAL if is_transactional else 0
+    size = _HEADER.size - _LENGTH_END + len(body)
+    head = _HEADER.pack(0, size, -1, _FORMAT, 0, attributes, count - 1, time_ms, time_ms, *producer, count)
+    checked = head[_CHECKED_OFFSET:] + bytes(body)
+    return head[:_CRC_OFFSET] + int(crc32c(checked)).to_bytes(4, "big") + checked
+
+
+def read_batches(data: bytes) -> Iterator[Batch]:
+    """Yield the whole batches of an answer, which may end within one. Raises ``MalformedBatch``."""
+    start = 0
+    while start + _LENGTH_END <= len(data):
+        size = size_of_batch(data, start)
+        if start + size > len(data):
+            return
+        yield _read_batch(data[start : start + size])
+        start += size
+
+
+def size_of_batch(data: bytes, start: int) -> int:
+    """Return the size in bytes of the batch that begins at ``start``, by its own length."""
+    return _LENGTH_END + int.from_bytes(data[start + 8 : start + _LENGTH_END], "big")
+
+
+def has_valid_checksum(batch: bytes) -> bool:
+    """Return whether the checksum of a batch is that of its bytes."""
+    found = int.from_bytes(batch[_CRC_OFFSET:_CHECKED_OFFSET], "big")
+    return found == int(crc32c(batch[_CHECKED_OFFSET:]))
+
+
+def _read_batch(data: bytes) -> Batch:
+    if len(data) < _HEADER.size:
+        raise MalformedBatch("a batch with a wrong length")
+    base, _, _, layout, _, attributes, last, *_, producer_id, _, _, count = _HEADER.unpack_from(data)
+    if layout != _FORMAT or not has_valid_checksum(data):
+        raise MalformedBatch("a batch with a wrong checksum or of an old format")
+    if attributes & _COMPRESSION:
+        raise MalformedBatch("a compressed batch; set compression.type=uncompressed on the topic")
+    try:
+        records = tuple(_read_records(data, base, count))
+    except IndexError:
+        raise MalformedBatch("a record with a wrong length") from None
+    is_control = bool(attributes & _CONTROL)
+    is_abort = is_control and bool(records) and (records[0].key or b"")[2:4] == _ABORT.to_bytes(2, "big")
+    return Batch(base, base + last + 1, producer_id, bool(attributes & _TRANSACTIONAL), is_control, is_abort, records)
+
+
+def _read_records(data: bytes, base: int, count: int) -> Iterator[Record]:
+    at = _HEADER.size
+    for _ in range(count):
+        size, start = _read_varint(data, at)
+        _, at = _read_varint(data, start + 1)  # the time, after the attributes
+        delta, at = _read_varint(data, at)
+        key, at = _read_bytes(data, at)
+        value, at = _read_bytes(data, at)
+        headers, at = _read_varint(data, at)
+        for _ in range(headers):
+            _, at = _read_bytes(data, at)
+            _, at = _read_bytes(data, at)
+        if at != start + size:
+            raise MalformedBatch("a record with a wrong length")
+        yield Record(base + delta, key, value)
+    if at != len(data):
+        raise MalformedBatch("bytes follow the last record of a batch")
+
+
+def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
+    size, at = _read_varint(data, at)
+    if size < 0:
+        return None, at
+    if at + size > len(data):
+        raise MalformedBatch("a record ends after its batch")
+    return data[at : at + size], at + size
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number whose lowest bit is its sign, in seven bits of each byte, and the position after it."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise MalformedBatch("a number has more than ten bytes")
+
+
+def _append_varint(out: bytearray, value: int) -> None:
+    value = (value << 1) ^ (value >> 63)
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
