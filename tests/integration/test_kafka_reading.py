@@ -26,7 +26,7 @@ from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, encode_topic_id
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read import sync as sync_module
-from topiarist.adapters.kafka_admin.read.configs import BATCH_SIZE, read_overrides
+from topiarist.adapters.kafka_admin.read.configs import MIN_BATCH_SIZE, read_overrides
 from topiarist.adapters.kafka_admin.read.metadata import read_topic_id_errors
 from topiarist.adapters.kafka_admin.read.sync import Quorum, find_migration_readiness, sync
 from topiarist.adapters.kafka_admin.read.topic_reader import MAX_BROKEN_READS, read_again
@@ -193,10 +193,10 @@ def test_every_error_of_a_topic_is_read(broker: ScriptedBroker, session: Session
 
 def test_many_topics_are_several_requests(broker: ScriptedBroker, session: Session) -> None:
     """No topic is left out or asked for twice at the limits of the batches."""
-    names = [f"t-{number:04}" for number in range(2 * BATCH_SIZE + 1)]
-    starts = range(0, len(names), BATCH_SIZE)
+    names = [f"t-{number:04}" for number in range(2 * MIN_BATCH_SIZE + 1)]
+    starts = range(0, len(names), MIN_BATCH_SIZE)
     broker.answers[DESCRIBE_CONFIGS] = [
-        configs(*((name, 0) for name in names[start : start + BATCH_SIZE])) for start in starts
+        configs(*((name, 0) for name in names[start : start + MIN_BATCH_SIZE])) for start in starts
     ]
     assert read_overrides(session, session.any_broker(), names) == {name: {} for name in names}
     assert broker.requests[DESCRIBE_CONFIGS] == 3

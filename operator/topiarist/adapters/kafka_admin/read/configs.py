@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
@@ -105,8 +104,11 @@ def read_in_parallel(
     return [results[index] for index in range(len(parts))]
 
 
-BATCH_SIZE = 250
-"""The number of topics in one request: larger ones are no faster, and hold a request handler of the broker longer."""
+BATCH_SIZE, MIN_BATCH_SIZE = 250, 100
+"""The numbers of topics in one request: larger ones are no faster, and hold a request handler of the broker longer.
+
+Up to 1,500 topics are two requests for each connection, so that no connection waits for another one at the end.
+"""
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
@@ -303,7 +305,8 @@ def build_describe_configs(
     )
 
 
-def _batches(names: Sequence[str]) -> Iterator[list[str]]:
-    remaining = iter(names)
-    while batch := list(islice(remaining, BATCH_SIZE)):
-        yield batch
+def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    equal = -(-len(names) // (2 * (1 + MAX_MORE_CONNECTIONS)))
+    size = min(max(equal, MIN_BATCH_SIZE), BATCH_SIZE)
+    for start in range(0, len(names), size):
+        yield names[start : start + size]

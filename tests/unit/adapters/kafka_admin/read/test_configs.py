@@ -12,7 +12,6 @@ from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.read import sync as reassignments_module
 from topiarist.adapters.kafka_admin.read import sync as sync_module
 from topiarist.adapters.kafka_admin.read.configs import (
-    BATCH_SIZE,
     MAX_MORE_CONNECTIONS,
     no_more,
     read_in_parallel,
@@ -300,13 +299,23 @@ def test_throttles_without_the_right(entity: str, words: str) -> None:
         read_broker_throttles(over(metadata({}), DescribeConfigs=answer))
 
 
-def test_overrides() -> None:
-    """Only overrides are returned, of 250 topics a request; a topic that was deleted has none."""
+@pytest.mark.parametrize(
+    ("count", "batches"),
+    [(1, [1]), (201, [100, 100, 1]), (601, [101] * 5 + [96]), (1000, [167] * 5 + [165]), (1501, [250] * 6 + [1])],
+)
+def test_overrides_are_read_in_equal_parts(count: int, batches: list[int]) -> None:
+    """All topics are in one request of 100 to 250; up to 1,500, each of three connections has two."""
     session = over()
-    names = [f"t{number}" for number in range(BATCH_SIZE + 1)]
+    names = [f"t{number}" for number in range(count)]
     found = read_overrides(session, session.any_broker(), names)
     assert found == {name: {"retention.ms": "5"} for name in names}
-    assert [len(each.request.resources) for each in session.sent] == [250, 1]
+    assert [len(each.request.resources) for each in session.sent] == batches
+
+
+def test_overrides() -> None:
+    """Only overrides are returned; a topic that was deleted has none."""
+    session = over()
+    assert read_overrides(session, session.any_broker(), ["a"]) == {"a": {"retention.ms": "5"}}
     assert {each.resource_type for each in session.sent[0].request.resources} == {2}
     gone = DescribeConfigsResponse(throttle_time_ms=0, results=[described("a", 2, [], 3)])
     session = over(DescribeConfigs=gone)
