@@ -228,8 +228,9 @@ def compare_cluster(
         topic = state.topics.get(name)
         record = topic.valid_record if topic else state.dangling_records.get(name)
         owner = record.owner if record else None
-        is_modified = topic is not None and topic.modified_externally
-        comparison.rows.append(make_row(cluster_input.cluster, name, finding, taken_at, owner, is_modified))
+        row = make_row(cluster_input.cluster, name, finding, taken_at, owner, context.settings)
+        row["modifiedExternally"] = topic is not None and topic.modified_externally
+        comparison.rows.append(row)
     equal = len(equal_topics.names)
     counts.add(TopicCounts(equal, equal, equal, equal, equal_topics.missing_record))
     replica_lists = equal_topics.count_replica_lists()
@@ -325,7 +326,7 @@ LINE_FILES = (FINDINGS_FILE, ACCEPTED_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, I
 
 Counts = Counter[str]
 
-_COUNTED_FIELDS = ("class", "planned", "risk", "severity", "status")
+_COUNTED_FIELDS = ("class", "effect", "planned", "risk", "severity", "status")
 
 _OLDEST_FIELDS = ("firstSeen", "cluster", "topic", "class")
 

@@ -40,6 +40,7 @@ from topiarist.model.plan import (
 from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, Source, TopicSpec, find_origin
 from topiarist.model.state import ClusterState, TopicState, find_replication_factors
+from topiarist.planning.risk import Effect, EffectAssessment, assess_effect
 from topiarist.text import format_count
 
 if TYPE_CHECKING:
@@ -80,10 +81,7 @@ class DriftClass(str, Enum):
 
 
 CRITICAL_CLASSES = frozenset({DriftClass.MISSING, DriftClass.STUCK})
-"""Classes that are critical whatever a plan does."""
-
-UNDECIDED_CLASSES = frozenset({DriftClass.REFUSED, DriftClass.UNKNOWN, DriftClass.INVALID, DriftClass.EXPIRED})
-"""Classes that need a decision of a person before anything else; their severity is high."""
+"""Classes that are critical: no client can use the topic, or nothing can be moved on the whole cluster."""
 
 MOVE_CLASSES = frozenset({DriftClass.THROTTLE, DriftClass.STUCK, DriftClass.MOVING})
 """Classes that ``topiarist moves`` shows on a cluster."""
@@ -412,7 +410,11 @@ def _describe_size(partitions: int, replication_factor: str) -> str:
     return f"{format_count(partitions, 'partition')}, replication factor {replication_factor}"
 
 
-# The severity of a finding, decided in one place from its class, its planned action and its risk.
+# The effect of a finding, and its severity.
+#
+# A finding has two axes: what the difference does as long as it is there, and what its repair does, which is the risk
+# of the planned change. Severity is the first alone: a topic that loses messages now comes before one that keeps too
+# many, however harmless the one repair, and however dangerous the other.
 
 
 class Severity(str, Enum):
@@ -424,14 +426,63 @@ class Severity(str, Enum):
     LOW = "Low"
 
 
-def find_severity(finding: DriftFinding) -> Severity:
-    """Return the severity of a finding: first by what is lost or blocked, then by what a plan does."""
-    if finding.risk is Risk.DATA_LOSS or finding.drift_class in CRITICAL_CLASSES:
-        return Severity.CRITICAL
-    is_refused = finding.planned is PlannedAction.REFUSED or finding.drift_class in UNDECIDED_CLASSES
-    if is_refused or finding.risk is Risk.DISRUPTIVE:
-        return Severity.HIGH
-    return Severity.MEDIUM if finding.planned is PlannedAction.CHANGE else Severity.LOW
+SEVERITY_BY_EFFECT = {
+    Effect.DATA_LOSS: Severity.CRITICAL,
+    Effect.AVAILABILITY: Severity.HIGH,
+    Effect.UNKNOWN: Severity.HIGH,
+    Effect.COST: Severity.MEDIUM,
+    Effect.ORDER: Severity.MEDIUM,
+    Effect.NONE: Severity.LOW,
+}
+
+EFFECTS: Mapping[DriftClass, EffectAssessment] = {
+    DriftClass.MISSING: EffectAssessment(Effect.AVAILABILITY, "clients find no topic"),
+    DriftClass.UNEXPECTED: EffectAssessment(Effect.NONE),
+    DriftClass.ORPHANED: EffectAssessment(Effect.NONE),
+    DriftClass.PARTITIONS: EffectAssessment(Effect.ORDER, "keys are in other partitions than with the declared number"),
+    DriftClass.ASSIGNMENT: EffectAssessment(Effect.NONE, "the replicas are on other brokers than declared"),
+    DriftClass.DRAINED: EffectAssessment(Effect.COST, "a broker that must hold nothing cannot be removed"),
+    DriftClass.RACKS: EffectAssessment(Effect.AVAILABILITY, "the loss of one rack takes more replicas than it must"),
+    DriftClass.WIDTHS: EffectAssessment(Effect.AVAILABILITY, "some partitions have fewer replicas than others"),
+    DriftClass.SPREAD: EffectAssessment(Effect.COST, "some brokers have more to do than others"),
+    DriftClass.MOVING: EffectAssessment(Effect.COST, "brokers copy replicas"),
+    DriftClass.THROTTLE: EffectAssessment(
+        Effect.AVAILABILITY, "replication is limited: replicas that fall behind stay out of sync longer"
+    ),
+    DriftClass.STUCK: EffectAssessment(Effect.AVAILABILITY, "every other reassignment of the cluster waits for it"),
+    DriftClass.FAULT: EffectAssessment(Effect.AVAILABILITY, "the topic is not as Kafka makes topics"),
+    DriftClass.DORMANT: EffectAssessment(Effect.COST, "the topic takes space, and nothing uses it"),
+    DriftClass.OVERSIZED: EffectAssessment(Effect.COST, "the topic has more partitions than it needs"),
+    DriftClass.REFUSED: EffectAssessment(Effect.UNKNOWN, "its differences are not compared"),
+    DriftClass.UNKNOWN: EffectAssessment(Effect.UNKNOWN, "the cluster was not read"),
+    DriftClass.INVALID: EffectAssessment(Effect.UNKNOWN, "the document is not compared with any cluster"),
+    DriftClass.EXPIRED: EffectAssessment(Effect.UNKNOWN, "the differences that it accepted count again"),
+}
+"""The effect of each class whose values do not decide it."""
+
+
+def assess_finding(finding: DriftFinding, settings: Mapping[str, str] = {}) -> EffectAssessment:
+    """Return what a difference does as long as it is there; ``settings`` are those of the brokers, by their names."""
+    field, expected, actual = finding.field, finding.expected, finding.actual
+    if finding.drift_class in (DriftClass.CONFIG, DriftClass.UNMANAGED):
+        return assess_effect(field.removeprefix("config."), expected, actual, settings)
+    if finding.drift_class is DriftClass.REPLICATION_FACTOR:
+        return _assess_replication_factor(expected, actual)
+    return EFFECTS[finding.drift_class]
+
+
+def _assess_replication_factor(expected: str | None, actual: str | None) -> EffectAssessment:
+    wanted, found = int(expected or 0), min(int(each) for each in (actual or "0").split(", "))
+    if found < wanted:
+        return EffectAssessment(
+            Effect.DATA_LOSS, f"{format_count(found, 'replica')} instead of {wanted}: fewer lost brokers lose messages"
+        )
+    return EffectAssessment(Effect.COST, "more replicas than wanted take disk space")
+
+
+def find_severity(drift_class: DriftClass, effect: Effect) -> Severity:
+    """Return the severity of a finding, by its effect; classes in ``CRITICAL_CLASSES`` are critical."""
+    return Severity.CRITICAL if drift_class in CRITICAL_CLASSES else SEVERITY_BY_EFFECT[effect]
 
 
 # Rows of findings: the lines of ``findings.jsonl``, from a finding and from what only the manifests know of it.
@@ -463,12 +514,13 @@ def make_row(
     finding: DriftFinding,
     taken_at: str,
     owner: str | None = None,
-    modified_externally: bool = False,
+    settings: Mapping[str, str] = {},
 ) -> FindingRow:
     """Return a finding as a row with status ``NEW``; ``owner`` is that of the topic's ownership record.
 
-    The row has no place, and the responsible is ``owner``: see ``RowCompleter``.
+    ``settings`` are those of the brokers. The row has no place, and the responsible is ``owner``: see ``RowCompleter``.
     """
+    effect = assess_finding(finding, settings)
     return {
         "cluster": cluster,
         "topic": topic,
@@ -476,6 +528,8 @@ def make_row(
         "field": finding.field,
         "expected": finding.expected,
         "actual": finding.actual,
+        "effect": effect.effect.value,
+        "effectReason": effect.explanation,
         "planned": finding.planned.value,
         "risk": None if finding.risk is None else finding.risk.label,
         "explanation": finding.explanation,
@@ -483,7 +537,7 @@ def make_row(
         "message": finding.message,
         "hint": finding.hint,
         "owner": owner,
-        "modifiedExternally": modified_externally,
+        "modifiedExternally": False,
         "takenAt": taken_at,
         "firstSeen": taken_at,
         "seenSince": taken_at,
@@ -495,7 +549,7 @@ def make_row(
         "line": None,
         "link": None,
         "responsible": owner,
-        "severity": find_severity(finding).value,
+        "severity": find_severity(finding.drift_class, effect.effect).value,
         "command": _make_command(cluster, topic, finding.drift_class),
     }
 

@@ -338,6 +338,7 @@ class SummaryBuilder:
             "notEvaluated": counts.not_evaluated,
             "dropped": previous.dropped,
             "byClass": _sort_nonzero(counts.by["class"]),
+            "byEffect": _sort_nonzero(counts.by["effect"]),
             "byPlanned": _sort_nonzero(counts.by["planned"]),
             "byRisk": _sort_nonzero(counts.by["risk"]),
             "byReason": _sort_nonzero(counts.reasons),

@@ -25,6 +25,7 @@ def finding(drift_class: str = "config", cluster: str = "eu", topic: str = "a", 
         "cluster": cluster,
         "topic": topic,
         "class": drift_class,
+        "effect": "Cost",
         "planned": "Change",
         "risk": "Safe",
         "severity": "Medium",
@@ -74,6 +75,7 @@ def test_a_row_counts_in_each_of_its_fields() -> None:
     )
     assert {name: dict(numbers) for name, numbers in counts.by.items()} == {
         "class": {"config": 1, "missing": 1, "unknown": 1},
+        "effect": {"Cost": 3},
         "planned": {"Change": 2},
         "risk": {"Safe": 2},
         "severity": {"Medium": 1, "Critical": 1, "High": 1},
@@ -170,6 +172,7 @@ def test_the_document_has_the_numbers_of_all_clusters() -> None:
         "notEvaluated": 4,
         "dropped": 0,
         "byClass": {"config": 1, "missing": 1},
+        "byEffect": {"Cost": 2},
         "byPlanned": {"Change": 2},
         "byRisk": {"Safe": 2},
         "byReason": {},

@@ -26,6 +26,7 @@ from topiarist.drift.outputs import html
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.run_options import Risk
 from topiarist.output.markdown.escape import escape_prose, format_code, format_table_cell
+from topiarist.planning.risk import Effect
 from topiarist.text import format_count, humanize_duration, printable
 
 # The summary of a drift report as Markdown, for an issue or a chat message.
@@ -213,6 +214,7 @@ def format_metrics(summary: Mapping[str, Any]) -> str:
     invalid = findings["byClass"].get(DriftClass.INVALID.value, 0)
     families: list[tuple[str, str, Iterable[Sample]]] = [
         ("findings", "Findings by cluster and class.", _by_cluster(summary["byCluster"])),
+        ("findings_by_effect", "Findings by what they do now.", _by_effect(findings["byEffect"])),
         ("findings_by_risk", "Findings by risk of the planned change.", _by_risk(findings["byRisk"])),
         ("new_findings", "Findings that the previous report did not have.", _one(findings["new"])),
         ("resolved_findings", "Findings of the previous report that no longer exist.", _one(findings["resolved"])),
@@ -268,6 +270,11 @@ def _by_cluster(clusters: Sequence[Mapping[str, Any]]) -> Iterator[Sample]:
     for cluster, by_class in numbers.items():
         for kind in DriftClass:
             yield {"cluster": cluster, "class": kind.value}, by_class.get(kind.value, 0)
+
+
+def _by_effect(numbers: Mapping[str, int]) -> Iterator[Sample]:
+    for effect in Effect:
+        yield {"effect": effect.value}, numbers.get(effect.value, 0)
 
 
 def _by_risk(numbers: Mapping[str, int]) -> Iterator[Sample]:
