@@ -458,7 +458,7 @@ EFFECTS: Mapping[DriftClass, EffectAssessment] = {
     DriftClass.INVALID: EffectAssessment(Effect.UNKNOWN, "the document is not compared with any cluster"),
     DriftClass.EXPIRED: EffectAssessment(Effect.UNKNOWN, "the differences that it accepted count again"),
 }
-"""The effect of each class whose values do not decide it."""
+"""The effect of each class that has the same effect with all values."""
 
 
 def assess_finding(finding: DriftFinding, settings: Mapping[str, str] = {}) -> EffectAssessment:

@@ -34,7 +34,7 @@ SAFE, DISRUPTIVE, DATA_LOSS = Risk.SAFE, Risk.DISRUPTIVE, Risk.DATA_LOSS
 
 
 class Effect(str, Enum):
-    """What a value does as long as it is there, the worst first; the reason of a change says how."""
+    """The effect of a value as long as it is there, the worst first; the reason of a change says how."""
 
     DATA_LOSS = "DataLoss"
     """Messages, or copies of messages that were acknowledged, are lost now, or by the next fault."""

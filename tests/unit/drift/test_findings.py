@@ -598,7 +598,7 @@ SEVERITIES = {
     **dict.fromkeys(("partitions", "drained", "spread", "moving", "dormant", "oversized"), Severity.MEDIUM),
     **dict.fromkeys(("unexpected", "orphaned", "assignment"), Severity.LOW),
 }
-"""The severity of each class whose values do not decide it, by hand."""
+"""The severity of each class that has the same one with all values, by hand."""
 
 
 @pytest.mark.parametrize("risk", [None, *Risk])
