@@ -472,7 +472,7 @@ def assess_finding(finding: DriftFinding, settings: Mapping[str, str] = {}) -> E
 
 
 def _assess_replication_factor(expected: str | None, actual: str | None) -> EffectAssessment:
-    wanted, found = int(expected or 0), min(int(each) for each in (actual or "0").split(", "))
+    wanted, found = (min(int(each) for each in (text or "0").split(", ")) for text in (expected, actual))
     if found < wanted:
         return EffectAssessment(
             Effect.DATA_LOSS, f"{format_count(found, 'replica')} instead of {wanted}: fewer lost brokers lose messages"
@@ -485,12 +485,25 @@ def find_severity(drift_class: DriftClass, effect: Effect) -> Severity:
     return Severity.CRITICAL if drift_class in CRITICAL_CLASSES else SEVERITY_BY_EFFECT[effect]
 
 
+def is_worse(row: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
+    """Return whether a finding is worse than in an earlier report: its severity, or its value in the same direction."""
+    order = [each.value for each in Severity]
+    if row["severity"] != earlier["severity"]:
+        return order.index(row["severity"]) < order.index(earlier["severity"])
+    drift_class = DriftClass(row["class"])
+    if row["actual"] == earlier["actual"] or drift_class in EFFECTS:
+        return False
+    moved = assess_finding(DriftFinding(drift_class, row["field"], earlier["actual"], row["actual"]))
+    return moved.effect is not Effect.NONE and moved.effect.value == row["effect"]
+
+
 # Rows of findings: the lines of ``findings.jsonl``, from a finding and from what only the manifests know of it.
 #
 # ``make_row`` converts a finding where it is found. ``RowCompleter`` adds the place of the finding in the manifests, a
 # link to it, and who is responsible. ``drift.task`` calls both for each cluster, in any process.
 
-NEW, UNCHANGED = "New", "Unchanged"
+NEW, WORSE, UNCHANGED = "New", "Worse", "Unchanged"
+"""Status of a finding. ``Worse``: the previous report had it with a lower severity, or with a less harmful value."""
 
 LINK_FIELDS = ("file", "line", "cluster", "topic")
 """The fields of a row that a link template may contain, each in braces."""

@@ -24,7 +24,16 @@ from msgspec import Struct, field
 
 from topiarist.adapters.atomic_files import read_file
 from topiarist.adapters.snapshots.codec import format_time, parse_time
-from topiarist.drift.findings import MANIFEST_CLASSES, UNCHANGED, DriftClass, FindingKey, FindingRow, finding_key
+from topiarist.drift.findings import (
+    MANIFEST_CLASSES,
+    UNCHANGED,
+    WORSE,
+    DriftClass,
+    FindingKey,
+    FindingRow,
+    finding_key,
+    is_worse,
+)
 from topiarist.errors import Reason, TopiaristError
 from topiarist.schema import load as load_
 from topiarist.text import printable
@@ -114,6 +123,8 @@ class PreviousReport(Struct):
             ended = self.ended.get(key)
             if earlier := unmatched.pop(key, None):
                 _continue_episode(row, earlier["firstSeen"], earlier["seenSince"], earlier["episodes"])
+                if is_worse(row, earlier):
+                    row["status"] = WORSE
             elif ended and not ended.is_resolved:
                 _continue_episode(row, ended.first_seen, ended.seen_since, ended.episodes)
             elif ended:

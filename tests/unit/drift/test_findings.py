@@ -30,6 +30,7 @@ from topiarist.drift.findings import (
     PlannedAction,
     Severity,
     find_link_problem,
+    is_worse,
     make_findings,
     make_row,
     undeclared_topic_finding,
@@ -647,6 +648,35 @@ def test_the_setting_of_the_brokers_decides_what_an_undeclared_value_does() -> N
     assert make_row("eu", "a", finding, "2025-01-31T12:00:00Z")["effect"] == "Cost"
     longer = {"log.retention.ms": str(30 * DAY_MS)}
     assert make_row("eu", "a", finding, "2025-01-31T12:00:00Z", None, longer)["effect"] == "DataLoss"
+
+
+@pytest.mark.parametrize(
+    ("field", "expected", "before", "now", "worse"),
+    [
+        ("config.retention.ms", str(7 * DAY_MS), "60000", str(8 * DAY_MS), False),
+        ("config.retention.ms", str(7 * DAY_MS), str(8 * DAY_MS), "60000", True),
+        ("config.retention.ms", str(7 * DAY_MS), str(3 * DAY_MS), "60000", True),
+        ("config.retention.ms", str(7 * DAY_MS), "60000", str(3 * DAY_MS), False),
+        ("config.retention.ms", str(7 * DAY_MS), str(8 * DAY_MS), str(9 * DAY_MS), True),
+        ("config.retention.ms", str(7 * DAY_MS), str(9 * DAY_MS), str(8 * DAY_MS), False),
+        ("config.retention.ms", str(7 * DAY_MS), "60000", "60000", False),
+        ("config.min.insync.replicas", "2", "3", "4", True),
+        ("config.min.insync.replicas", "2", "4", "3", False),
+        ("replicationFactor", "3", "2, 3", "1, 3", True),
+        ("replicationFactor", "3", "1", "2", False),
+        ("partitions", "6", "7", "8", False),
+    ],
+)
+def test_a_finding_is_worse_by_severity_or_by_its_value_in_the_same_direction(
+    field: str, expected: str, before: str, now: str, worse: bool
+) -> None:
+    """A value that does more of the same harm is worse; one that does less, or other and lesser harm, is not."""
+    kinds = {"replicationFactor": DriftClass.REPLICATION_FACTOR, "partitions": DriftClass.PARTITIONS}
+    kind = kinds.get(field, DriftClass.CONFIG)
+    rows = [
+        make_row("eu", "a", DriftFinding(kind, field, expected, each), "2025-01-31T12:00:00Z") for each in (before, now)
+    ]
+    assert is_worse(rows[1], rows[0]) is worse
 
 
 def test_the_most_severe_comes_first() -> None:

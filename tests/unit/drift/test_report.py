@@ -137,6 +137,7 @@ def test_the_summary_counts_what_the_rows_have(fleet: Path, tmp_path: Path) -> N
     assert found["findings"] == {
         "total": 5,
         "new": 5,
+        "worse": 0,
         "unchanged": 0,
         "resolved": 0,
         "notEvaluated": 0,

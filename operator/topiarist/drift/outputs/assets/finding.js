@@ -4,7 +4,7 @@ const planned = (row) => ({
   Change: `change (${row.risk})`, Refused: "refuse", Reported: "report",
 }[row.planned] ?? row.planned);
 
-const since = (row) => (row.status === "New" ? "new" : span(row.age));
+const since = (row) => (row.status === "New" ? "new" : `${row.status === "Worse" ? "worse, " : ""}${span(row.age)}`);
 
 // A finding about a document in git may have no cluster.
 const ofDocument = (row) => ["invalid", "expired"].includes(row.class) && row.cluster === "";

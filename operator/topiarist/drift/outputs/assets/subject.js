@@ -55,7 +55,7 @@ const CELLS = {
     ...(row.effect === "None" ? [] : [make("div", {}, ...effect(row))]), make("div", {}, ...planAndReason(row)),
   ],
   responsible: (row) => [responsible(row.responsible)],
-  since: (row) => [make("span", row.status === "New" ? { class: "new" } : {}, since(row))],
+  since: (row) => [make("span", row.status !== "Unchanged" ? { class: "new" } : {}, since(row))],
 };
 
 // Tooltips with the text that a cell may be too narrow for.
