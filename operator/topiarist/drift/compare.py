@@ -18,15 +18,11 @@ from msgspec.structs import asdict
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.drift.cross_cluster import Deviation
 from topiarist.drift.findings import (
-    NEW,
-    WORSE,
     DriftClass,
     DriftFinding,
     FindingRow,
     Severity,
     make_findings,
-    make_row,
-    sort_key,
     undeclared_topic_finding,
 )
 from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
@@ -41,6 +37,7 @@ from topiarist.drift.placement import (
     find_usage_findings,
     requested_targets,
 )
+from topiarist.drift.rows import NEW, WORSE, make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect, check_state
 from topiarist.kafka.types import KafkaVersion, format_version

@@ -25,9 +25,10 @@ from topiarist.adapters.devcluster.zookeeper_server import find_java
 from topiarist.drift.compare import INVALID_ROWS_FILE, ClusterResult, FindingCounts, TopicCounts, UpgradeRisks
 from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
 from topiarist.drift.exceptions import describe_unmatched, make_expired_rows, make_invalid_rows
-from topiarist.drift.findings import NEW, WORSE, FindingKey, FindingRow, RowCompleter, Severity
+from topiarist.drift.findings import FindingKey, FindingRow, Severity
 from topiarist.drift.history import REPAIR_DAYS, EndedFinding, PreviousReport, Repair, extend_trend, load_previous
 from topiarist.drift.outputs.folder import ReportFolder
+from topiarist.drift.rows import NEW, WORSE, RowCompleter
 from topiarist.drift.snapshots import (
     REMOTE_REASON,
     ClusterInput,

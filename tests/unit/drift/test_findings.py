@@ -29,12 +29,10 @@ from topiarist.drift.findings import (
     DriftFinding,
     PlannedAction,
     Severity,
-    find_link_problem,
-    is_worse,
     make_findings,
-    make_row,
     undeclared_topic_finding,
 )
+from topiarist.drift.rows import RowOptions, find_link_problem, is_worse, make_command, make_row
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
@@ -576,6 +574,21 @@ def test_the_oldest_finding_is_named(fleet: Path, tmp_path: Path) -> None:
     assert "The oldest, unexpected of `guest` on `us`, was first seen at" in (out / "summary.md").read_text()
 
 
+def test_a_command_has_the_paths_of_the_run() -> None:
+    """Paths and options follow the topic; a topic that is no option comes after them, and moves read Clusters alone."""
+    words = "topics/", "--clusters", "c.yaml"
+    options = RowOptions("", "", (*words, "--snapshot", "s"), words)
+    commands = [
+        make_command(make_row("eu", topic, DriftFinding(kind), "2025-01-31T12:00:00Z"), options)
+        for topic, kind in (("a", DriftClass.CONFIG), ("-x", DriftClass.CONFIG), ("", DriftClass.STUCK))
+    ]
+    assert commands == [
+        "topiarist describe a topics/ --clusters c.yaml --snapshot s --cluster eu",
+        "topiarist describe --clusters c.yaml --snapshot s --cluster eu -- -x topics/",
+        "topiarist moves topics/ --clusters c.yaml --cluster eu",
+    ]
+
+
 @pytest.mark.parametrize(
     ("cluster", "topic", "kind", "command"),
     [
@@ -589,7 +602,8 @@ def test_the_oldest_finding_is_named(fleet: Path, tmp_path: Path) -> None:
 )
 def test_the_command_shows_the_finding(cluster: str, topic: str, kind: DriftClass, command: str) -> None:
     """The command is quoted for a shell, and a topic that begins with a dash is no option."""
-    assert make_row(cluster, topic, DriftFinding(kind), "2025-01-31T12:00:00Z")["command"] == command
+    row = make_row(cluster, topic, DriftFinding(kind), "2025-01-31T12:00:00Z")
+    assert make_command(row, RowOptions()) == command
 
 
 SEVERITIES = {

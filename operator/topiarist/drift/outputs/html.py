@@ -37,7 +37,7 @@ COLUMNS = (
     *("cluster", "topic", "class", "field", "expected", "actual", "effect", "effectReason"),
     *("planned", "risk", "explanation", "reasons"),
     *("message", "hint", "owner", "modifiedExternally", "takenAt", "firstSeen", "seenSince"),
-    *("episodes", "status", "manifest", "file", "line", "link", "responsible", "severity", "command"),
+    *("episodes", "status", "manifest", "file", "line", "link", "responsible", "severity", "command", "id"),
 )
 """Fields of a finding in a page, in this order; the page computes the age from the times."""
 
