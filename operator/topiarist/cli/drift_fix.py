@@ -1,6 +1,6 @@
 """Repair findings of a drift report: ``topiarist drift --fix plan``, ``manifest`` or ``accept``.
 
-The findings come from a report; a plan is made anew from the clusters, so that it is what is there now. What a way does
+The findings come from a report; a plan is that of the clusters as they are now. What a way does
 not repair is named on stderr, with the reason.
 """
 

@@ -134,7 +134,7 @@ def edit_manifests(desired: Desired, rows: Iterable[FindingRow]) -> tuple[list[F
 
 
 class _FileText:
-    """The text of a file, of which documents are edited one after the other."""
+    """The text of a file with documents that are edited one after the other."""
 
     def __init__(self, document: Document) -> None:
         self._name = document.file.name
