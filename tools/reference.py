@@ -133,13 +133,13 @@ def config_part() -> str:
 
 
 def risk_part() -> str:
-    """Return the risk of a change of each topic config, from the table that assesses it."""
+    """Return the risk and the effect of a change of each topic config, from the table that assesses it."""
     rows = (
-        (f"`{key}`", when, f"`{cost.risk.label}`", _explanation(cost))
+        (f"`{key}`", when, f"`{cost.risk.label}`", f"`{cost.effect.value}`", _explanation(cost))
         for key, row in RISKS.items()
         for when, cost in (_numeric_risks(row) if isinstance(row, NumberRisks) else _enum_risks(row))
     )
-    return table(("config", "becomes", "risk", "explanation"), rows)
+    return table(("config", "becomes", "risk", "effect", "explanation"), rows)
 
 
 def _numeric_risks(row: NumberRisks) -> Iterator[tuple[str, ChangeRisk]]:

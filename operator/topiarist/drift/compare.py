@@ -18,13 +18,11 @@ from msgspec.structs import asdict
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.drift.cross_cluster import Deviation
 from topiarist.drift.findings import (
-    NEW,
     DriftClass,
     DriftFinding,
     FindingRow,
+    Severity,
     make_findings,
-    make_row,
-    sort_key,
     undeclared_topic_finding,
 )
 from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
@@ -39,6 +37,7 @@ from topiarist.drift.placement import (
     find_usage_findings,
     requested_targets,
 )
+from topiarist.drift.rows import NEW, WORSE, make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect, check_state
 from topiarist.kafka.types import KafkaVersion, format_version
@@ -228,8 +227,9 @@ def compare_cluster(
         topic = state.topics.get(name)
         record = topic.valid_record if topic else state.dangling_records.get(name)
         owner = record.owner if record else None
-        is_modified = topic is not None and topic.modified_externally
-        comparison.rows.append(make_row(cluster_input.cluster, name, finding, taken_at, owner, is_modified))
+        row = make_row(cluster_input.cluster, name, finding, taken_at, owner, context.settings)
+        row["modifiedExternally"] = topic is not None and topic.modified_externally
+        comparison.rows.append(row)
     equal = len(equal_topics.names)
     counts.add(TopicCounts(equal, equal, equal, equal, equal_topics.missing_record))
     replica_lists = equal_topics.count_replica_lists()
@@ -325,15 +325,24 @@ LINE_FILES = (FINDINGS_FILE, ACCEPTED_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, I
 
 Counts = Counter[str]
 
-_COUNTED_FIELDS = ("class", "planned", "risk", "severity", "status")
+_COUNTED_FIELDS = ("class", "effect", "planned", "risk", "severity", "status")
 
 _OLDEST_FIELDS = ("firstSeen", "cluster", "topic", "class")
+
+_WORST_FIELDS = (
+    *("severity", "cluster", "topic", "class", "field", "expected", "actual", "effect", "effectReason", "firstSeen"),
+)
+MAX_WORST = 10
+"""The number of findings that a summary names, the most severe first."""
+
+_SEVERITY_RANK = {each.value: rank for rank, each in enumerate(Severity)}
 
 
 class ResponsibleCounts(Struct):
     """The findings of one team or owner."""
 
     new: int = 0
+    worse: int = 0
     by_class: Counts = field(default_factory=Counter)
     by_severity: Counts = field(default_factory=Counter)
 
@@ -353,6 +362,7 @@ class FindingCounts(Struct):
         default_factory=lambda: defaultdict(ResponsibleCounts)
     )
     oldest: dict[str, Any] | None = None
+    worst: list[dict[str, Any]] = field(default_factory=list)
     accepted: Counts = field(default_factory=Counter)
     matched_exceptions: frozenset[int] = frozenset()
     not_evaluated: int = 0
@@ -360,6 +370,8 @@ class FindingCounts(Struct):
 
     def add_rows(self, rows: Iterable[FindingRow]) -> None:
         """Count rows that already have a status, in their order."""
+        rows = [*rows]
+        self._name_worst(rows)
         for row in rows:
             for name, numbers in self.by.items():
                 if row[name] is not None:
@@ -369,10 +381,16 @@ class FindingCounts(Struct):
                 self.owners[row["owner"]][row["class"]] += 1
             counts = self.responsible[row["responsible"]]
             counts.new += row["status"] == NEW
+            counts.worse += row["status"] == WORSE
             counts.by_class[row["class"]] += 1
             counts.by_severity[row["severity"]] += 1
             if self.oldest is None or row["firstSeen"] < self.oldest["firstSeen"]:
                 self.oldest = {name: row[name] for name in _OLDEST_FIELDS}
+
+    def _name_worst(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Keep the most severe findings, of these the oldest, in the order of the report."""
+        found = sorted([*self.worst, *rows], key=_urgency)[:MAX_WORST]
+        self.worst = [{name: row[name] for name in _WORST_FIELDS} for row in found]
 
     def add(self, other: FindingCounts) -> None:
         """Add the findings of other clusters, which come later in the order of the report."""
@@ -384,14 +402,20 @@ class FindingCounts(Struct):
         for team, counts in other.responsible.items():
             total = self.responsible[team]
             total.new += counts.new
+            total.worse += counts.worse
             total.by_class.update(counts.by_class)
             total.by_severity.update(counts.by_severity)
         if other.oldest and (self.oldest is None or other.oldest["firstSeen"] < self.oldest["firstSeen"]):
             self.oldest = other.oldest
+        self._name_worst(other.worst)
         self.accepted.update(other.accepted)
         self.matched_exceptions |= other.matched_exceptions
         self.not_evaluated += other.not_evaluated
         self.repairs += other.repairs
+
+
+def _urgency(row: Mapping[str, Any]) -> tuple[int, str]:
+    return _SEVERITY_RANK[row["severity"]], row["firstSeen"]
 
 
 class ClusterResult(Struct):

@@ -7,22 +7,14 @@ matching rows to ``accepted.jsonl``. An exception is valid through its last day;
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from topiarist.drift.findings import (
-    NEVER_ACCEPTED,
-    DriftClass,
-    DriftFinding,
-    FindingRow,
-    RowCompleter,
-    make_row,
-    sort_key,
-)
+from topiarist.drift.findings import NEVER_ACCEPTED, DriftClass, DriftFinding, FindingRow
+from topiarist.drift.rows import RowCompleter, make_row, sort_key
 from topiarist.errors import Diagnostic
 from topiarist.kafka.types import matches_any
 from topiarist.model.spec import Manifest
@@ -145,9 +137,7 @@ def _make_expired_row(exception: DriftException, as_of: str, completer: RowCompl
     )
     row = make_row("", ", ".join(exception.topics), finding, as_of)
     row["file"], row["line"] = exception.file, exception.line
-    row["command"] = shlex.join(["topiarist", "validate", exception.file])
-    completer.add_link(row)
-    completer.add_responsible(row, exception.labels)
+    completer.finish(row, exception.labels)
     return row
 
 
@@ -183,9 +173,7 @@ def _make_row(
     place = errors[0].location if errors else documents[0].place
     row["file"], row["line"] = place.file, place.line or None
     row["manifest"] = documents[0].name if topic else None
-    row["command"] = shlex.join(["topiarist", "validate", place.file])
-    completer.add_link(row)
-    completer.add_responsible(row, documents[0].labels)
+    completer.finish(row, documents[0].labels)
     return row
 
 

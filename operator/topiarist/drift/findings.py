@@ -13,17 +13,15 @@ written as JSON and Parquet and returned from Python workers. ``finding_key`` id
 from __future__ import annotations
 
 import json
-import re
-import shlex
-from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from enum import Enum
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
-from urllib.parse import quote
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from topiarist.desired.shared_specs import ClusterTopicSpecs
-from topiarist.errors import FieldPath, Reason
+from msgspec.structs import replace
+
+from topiarist.errors import Reason
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.types import count_replicas
 from topiarist.model.moves import MoveKind
@@ -36,14 +34,15 @@ from topiarist.model.plan import (
     MoveReplicas,
     TopicPlan,
     UpdateConfig,
+    withhold,
 )
 from topiarist.model.run_options import Risk
-from topiarist.model.spec import ClusterSpec, Source, TopicSpec, find_origin
+from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, TopicState, find_replication_factors
 from topiarist.text import format_count
 
 if TYPE_CHECKING:
-    from topiarist.desired.resolve import Desired
+    pass
 
 
 class DriftClass(str, Enum):
@@ -79,11 +78,17 @@ class DriftClass(str, Enum):
     OVERSIZED = "oversized"
 
 
-CRITICAL_CLASSES = frozenset({DriftClass.MISSING, DriftClass.STUCK})
-"""Classes that are critical whatever a plan does."""
+class Severity(str, Enum):
+    """The severity of a finding, the most severe first: the order of findings in summaries."""
 
-UNDECIDED_CLASSES = frozenset({DriftClass.REFUSED, DriftClass.UNKNOWN, DriftClass.INVALID, DriftClass.EXPIRED})
-"""Classes that need a decision of a person before anything else; their severity is high."""
+    CRITICAL = "Critical"
+    HIGH = "High"
+    MEDIUM = "Medium"
+    LOW = "Low"
+
+
+CRITICAL_CLASSES = frozenset({DriftClass.MISSING, DriftClass.STUCK})
+"""Classes that are critical: no client can use the topic, or nothing can be moved on the whole cluster."""
 
 MOVE_CLASSES = frozenset({DriftClass.THROTTLE, DriftClass.STUCK, DriftClass.MOVING})
 """Classes that ``topiarist moves`` shows on a cluster."""
@@ -137,6 +142,11 @@ FindingKey = tuple[str, str, str, str]
 def finding_key(row: Mapping[str, Any]) -> FindingKey:
     """Return the key of a finding, which is equal in all reports."""
     return row["cluster"], row["topic"], row["class"], row["field"]
+
+
+def finding_id(row: Mapping[str, Any]) -> str:
+    """Return the id of a finding: 12 characters, of its key alone, so that it is the same in all reports."""
+    return sha256(json.dumps(finding_key(row)).encode()).hexdigest()[:12]
 
 
 def make_findings(plan: TopicPlan, actual: Iterable[DriftFinding] = ()) -> tuple[DriftFinding, ...]:
@@ -205,6 +215,40 @@ def _merge_findings(one: DriftFinding, other: DriftFinding) -> DriftFinding:
         message="; ".join(dict.fromkeys(filter(None, (one.message, other.message)))),
         hint="; ".join(dict.fromkeys(filter(None, (one.hint, other.hint)))),
     )
+
+
+def keep_selected(plan: TopicPlan, selected: AbstractSet[tuple[str, str]]) -> TopicPlan:
+    """Return the plan with the changes and refusals of these findings alone, each given by class and field."""
+    kept: list[Change] = []
+    dropped: list[Change] = []
+    for change in plan.changes:
+        if isinstance(change, UpdateConfig):
+            for items, into in (
+                (tuple(each for each in change.items if _config_keys(each.key) & selected), kept),
+                (tuple(each for each in change.items if not _config_keys(each.key) & selected), dropped),
+            ):
+                if items:
+                    into.append(UpdateConfig(items))
+        else:
+            (kept if _keys_of(plan, change) & selected else dropped).append(change)
+    refusals = tuple(each for each in plan.refusals if _refusal_keys(plan, each) & selected)
+    whole = replace(plan, changes=(*kept, *dropped))
+    return replace(withhold(whole, dropped, Issue(Reason.IGNORED, "")), refusals=refusals)
+
+
+def _config_keys(key: str) -> set[tuple[str, str]]:
+    return {(each.value, f"config.{key}") for each in (DriftClass.CONFIG, DriftClass.UNMANAGED)}
+
+
+def _keys_of(plan: TopicPlan, change: Change) -> set[tuple[str, str]]:
+    return {(each.drift_class.value, each.field) for each in _change_findings(plan, change)}
+
+
+def _refusal_keys(plan: TopicPlan, refusal: Issue) -> set[tuple[str, str]]:
+    if refusal.withheld:
+        return set().union(*(_keys_of(plan, change) for change in refusal.withheld))
+    found = _refused_field_finding(plan, refusal)
+    return {(found.drift_class.value, found.field)}
 
 
 def _change_findings(plan: TopicPlan, change: Change) -> Iterator[DriftFinding]:
@@ -410,173 +454,3 @@ def _describe_topic_size(topic: TopicState | None) -> str | None:
 
 def _describe_size(partitions: int, replication_factor: str) -> str:
     return f"{format_count(partitions, 'partition')}, replication factor {replication_factor}"
-
-
-# The severity of a finding, decided in one place from its class, its planned action and its risk.
-
-
-class Severity(str, Enum):
-    """The severity of a finding, the most severe first: the order of findings in summaries."""
-
-    CRITICAL = "Critical"
-    HIGH = "High"
-    MEDIUM = "Medium"
-    LOW = "Low"
-
-
-def find_severity(finding: DriftFinding) -> Severity:
-    """Return the severity of a finding: first by what is lost or blocked, then by what a plan does."""
-    if finding.risk is Risk.DATA_LOSS or finding.drift_class in CRITICAL_CLASSES:
-        return Severity.CRITICAL
-    is_refused = finding.planned is PlannedAction.REFUSED or finding.drift_class in UNDECIDED_CLASSES
-    if is_refused or finding.risk is Risk.DISRUPTIVE:
-        return Severity.HIGH
-    return Severity.MEDIUM if finding.planned is PlannedAction.CHANGE else Severity.LOW
-
-
-# Rows of findings: the lines of ``findings.jsonl``, from a finding and from what only the manifests know of it.
-#
-# ``make_row`` converts a finding where it is found. ``RowCompleter`` adds the place of the finding in the manifests, a
-# link to it, and who is responsible. ``drift.task`` calls both for each cluster, in any process.
-
-NEW, UNCHANGED = "New", "Unchanged"
-
-LINK_FIELDS = ("file", "line", "cluster", "topic")
-"""The fields of a row that a link template may contain, each in braces."""
-
-_LINK_FIELD = re.compile(rf"\{{({'|'.join(LINK_FIELDS)})\}}")
-
-_MAX_CACHED_PLACES = 1 << 16
-"""Number of places in manifests that are kept: to find a place, its document is parsed again."""
-
-
-class RowOptions(NamedTuple):
-    """Options of a run for its rows: the template of links, and the label with the responsible team (empty: none)."""
-
-    link_template: str = ""
-    owner_label: str = ""
-
-
-def make_row(
-    cluster: str,
-    topic: str,
-    finding: DriftFinding,
-    taken_at: str,
-    owner: str | None = None,
-    modified_externally: bool = False,
-) -> FindingRow:
-    """Return a finding as a row with status ``NEW``; ``owner`` is that of the topic's ownership record.
-
-    The row has no place, and the responsible is ``owner``: see ``RowCompleter``.
-    """
-    return {
-        "cluster": cluster,
-        "topic": topic,
-        "class": finding.drift_class.value,
-        "field": finding.field,
-        "expected": finding.expected,
-        "actual": finding.actual,
-        "planned": finding.planned.value,
-        "risk": None if finding.risk is None else finding.risk.label,
-        "explanation": finding.explanation,
-        "reasons": [reason.value for reason in finding.reasons],
-        "message": finding.message,
-        "hint": finding.hint,
-        "owner": owner,
-        "modifiedExternally": modified_externally,
-        "takenAt": taken_at,
-        "firstSeen": taken_at,
-        "seenSince": taken_at,
-        "episodes": 1,
-        "ageSeconds": 0,
-        "status": NEW,
-        "manifest": None,
-        "file": None,
-        "line": None,
-        "link": None,
-        "responsible": owner,
-        "severity": find_severity(finding).value,
-        "command": _make_command(cluster, topic, finding.drift_class),
-    }
-
-
-def _make_command(cluster: str, topic: str, drift_class: DriftClass) -> str:
-    """Return the command that shows a finding on the cluster."""
-    words = ["describe", topic] if topic else ["moves" if drift_class in MOVE_CLASSES else "list"]
-    options = ["--cluster", cluster] if cluster else []
-    if topic.startswith("-"):  # a valid name in Kafka, and not an option
-        words, options = ["describe"], [*options, "--", topic]
-    return shlex.join(["topiarist", *words, *options])
-
-
-class RowCompleter:
-    """A completer that adds place, link and responsible to the rows of a cluster."""
-
-    def __init__(self, desired: Desired, options: RowOptions) -> None:
-        self._desired = desired
-        self._options = options
-        self._find_line = lru_cache(_MAX_CACHED_PLACES)(_find_line)
-
-    def complete_rows(self, cluster: str, rows: Sequence[FindingRow]) -> None:
-        """Add the fields to the rows of a cluster of the run."""
-        if not rows:  # most clusters of a fleet: their specs need not be sorted
-            return
-        specs = self._desired.specs[cluster]
-        shared = specs.shared_specs if isinstance(specs, ClusterTopicSpecs) else specs
-        labels = self._desired.clusters[cluster].labels
-        for row in rows:
-            spec = _find_spec(shared, row["topic"])
-            if spec:
-                path = _find_path(spec, row["field"])
-                row["manifest"] = spec.manifest.full_name
-                row["file"], row["line"] = self._find_line(cast(Hashable, spec.manifest.source), path)
-            self.add_link(row)
-            self.add_responsible(row, spec.labels if spec else {}, labels)
-
-    def add_link(self, row: FindingRow) -> None:
-        """Fill the link template with the values of a row that has a place; values are percent-encoded."""
-        if self._options.link_template and row["file"]:
-            row["link"] = _LINK_FIELD.sub(lambda field: quote(str(row[field[1]] or "")), self._options.link_template)
-
-    def add_responsible(self, row: FindingRow, *labels: Mapping[str, str]) -> None:
-        """Set the responsible from the first labels that name one."""
-        label = self._options.owner_label
-        if label and (found := next((each[label] for each in labels if label in each), None)):
-            row["responsible"] = found
-
-
-def find_link_problem(template: str) -> str:
-    """Return the part of a link template that is no field of ``LINK_FIELDS``; empty for a valid template."""
-    unknown = re.search(r"\{[^{}]*\}?|\}", _LINK_FIELD.sub("", template))
-    return unknown[0] if unknown else ""
-
-
-def _find_spec(specs: Sequence[TopicSpec], topic: str) -> TopicSpec | None:
-    """Return the spec of a topic; ``specs`` are in order of topic."""
-    index = bisect_left(specs, topic, key=_topic_of)
-    return specs[index] if index < len(specs) and specs[index].topic == topic else None
-
-
-def _topic_of(spec: TopicSpec) -> str:
-    return spec.topic
-
-
-def _find_path(spec: TopicSpec, field: str) -> FieldPath:
-    """Return the path of a field in its manifest; empty if the manifest as a whole decides it."""
-    if not field:
-        return ()
-    first, _, key = field.partition(".")
-    steps = (first, key) if first == "config" else field.split(".")
-    path = tuple(int(step) if step.isdecimal() else step for step in steps)
-    origin = find_origin(spec, *path)
-    return origin.path if origin.source is spec.manifest.source and origin.path != ("spec",) else ()
-
-
-def _find_line(source: Hashable, path: FieldPath) -> tuple[str, int | None]:
-    place = cast(Source, source).locate(path)
-    return place.file, place.line or None
-
-
-def sort_key(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the key of the order of rows of one cluster."""
-    return row["topic"], row["class"], row["field"]

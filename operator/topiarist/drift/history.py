@@ -24,7 +24,8 @@ from msgspec import Struct, field
 
 from topiarist.adapters.atomic_files import read_file
 from topiarist.adapters.snapshots.codec import format_time, parse_time
-from topiarist.drift.findings import MANIFEST_CLASSES, UNCHANGED, DriftClass, FindingKey, FindingRow, finding_key
+from topiarist.drift.findings import MANIFEST_CLASSES, DriftClass, FindingKey, FindingRow, finding_key
+from topiarist.drift.rows import UNCHANGED, WORSE, is_worse
 from topiarist.errors import Reason, TopiaristError
 from topiarist.schema import load as load_
 from topiarist.text import printable
@@ -114,6 +115,8 @@ class PreviousReport(Struct):
             ended = self.ended.get(key)
             if earlier := unmatched.pop(key, None):
                 _continue_episode(row, earlier["firstSeen"], earlier["seenSince"], earlier["episodes"])
+                if is_worse(row, earlier):
+                    row["status"] = WORSE
             elif ended and not ended.is_resolved:
                 _continue_episode(row, ended.first_seen, ended.seen_since, ended.episodes)
             elif ended:
@@ -165,6 +168,13 @@ def load_previous(folder: str) -> PreviousReport:
         for number, line in enumerate(read_file(str(where / name)).splitlines(), start=1):
             add_previous_row(previous, _parse_part(where / name, line, kinds, f":{number}"))
     return previous
+
+
+def read_findings(folder: str) -> list[FindingRow]:
+    """Return the findings of a report, in order. Raises ``Unreadable`` if there is no report or it is incomplete."""
+    where = Path(folder) / FINDINGS_FILE
+    lines = enumerate(read_file(str(where)).splitlines(), start=1)
+    return [_parse_part(where, line, "finding", f":{number}") for number, line in lines]
 
 
 def add_previous_row(previous: PreviousReport, row: FindingRow) -> None:

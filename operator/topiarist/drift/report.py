@@ -25,9 +25,10 @@ from topiarist.adapters.devcluster.zookeeper_server import find_java
 from topiarist.drift.compare import INVALID_ROWS_FILE, ClusterResult, FindingCounts, TopicCounts, UpgradeRisks
 from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
 from topiarist.drift.exceptions import describe_unmatched, make_expired_rows, make_invalid_rows
-from topiarist.drift.findings import NEW, FindingKey, FindingRow, RowCompleter, Severity
+from topiarist.drift.findings import FindingKey, FindingRow, Severity
 from topiarist.drift.history import REPAIR_DAYS, EndedFinding, PreviousReport, Repair, extend_trend, load_previous
 from topiarist.drift.outputs.folder import ReportFolder
+from topiarist.drift.rows import NEW, WORSE, RowCompleter
 from topiarist.drift.snapshots import (
     REMOTE_REASON,
     ClusterInput,
@@ -277,6 +278,7 @@ class SummaryBuilder:
                 for owner, numbers in sorted(counts.owners.items(), key=lambda item: (-item[1].total(), item[0] or ""))
             ],
             "bySeverity": _sort_severities(counts.by["severity"]),
+            "worst": counts.worst,
             "byResponsible": self._responsible_documents(),
             "accepted": {"total": counts.accepted.total(), "byClass": _sort_nonzero(counts.accepted)},
             "exceptions": {"unmatched": describe_unmatched(exceptions, counts.matched_exceptions)},
@@ -301,6 +303,7 @@ class SummaryBuilder:
                 "responsible": name,
                 "findings": counts.by_class.total(),
                 "new": counts.new,
+                "worse": counts.worse,
                 "byClass": _sort_nonzero(counts.by_class),
                 "bySeverity": _sort_severities(counts.by_severity),
             }
@@ -333,11 +336,13 @@ class SummaryBuilder:
         return {
             "total": status.total(),
             "new": status[NEW],
-            "unchanged": status.total() - status[NEW],
+            "worse": status[WORSE],
+            "unchanged": status.total() - status[NEW] - status[WORSE],
             "resolved": len(counts.repairs),
             "notEvaluated": counts.not_evaluated,
             "dropped": previous.dropped,
             "byClass": _sort_nonzero(counts.by["class"]),
+            "byEffect": _sort_nonzero(counts.by["effect"]),
             "byPlanned": _sort_nonzero(counts.by["planned"]),
             "byRisk": _sort_nonzero(counts.by["risk"]),
             "byReason": _sort_nonzero(counts.reasons),

@@ -36,7 +36,7 @@ from topiarist.drift.compare import INVALID_ROWS_FILE, ClusterResult, Comparison
 from topiarist.drift.cross_cluster import SpecGroups, find_imbalances, make_deviation
 from topiarist.drift.equality import EqualityIndex
 from topiarist.drift.exceptions import AcceptedDrift, DriftException, drop_unjudged
-from topiarist.drift.findings import FindingKey, FindingRow, RowCompleter, RowOptions, sort_key
+from topiarist.drift.findings import FindingKey, FindingRow
 from topiarist.drift.history import (
     ACCEPTED_FILE,
     FINDINGS_FILE,
@@ -48,6 +48,7 @@ from topiarist.drift.history import (
     count_findings,
     seconds_between,
 )
+from topiarist.drift.rows import RowCompleter, RowOptions, sort_key
 from topiarist.drift.snapshots import ClusterInput, SnapshotLines, read_snapshot
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import KafkaVersion, matches_any

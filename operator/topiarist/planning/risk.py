@@ -13,11 +13,14 @@ risk that depends on the topic at the moment of the write are in ``reassess`` an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from topiarist.kafka import config_rules, config_values
+from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import LONG_MAX
 from topiarist.model.moves import LeaderChange, ReplicaMove
 from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, Change, RiskAssessment, UpdateConfig
@@ -30,19 +33,39 @@ from topiarist.text import format_count, humanize_bytes, humanize_duration
 SAFE, DISRUPTIVE, DATA_LOSS = Risk.SAFE, Risk.DISRUPTIVE, Risk.DATA_LOSS
 
 
-class ChangeRisk(Struct, frozen=True):
-    """A risk and its reason, for a change by ``min_factor`` or more.
+class Effect(str, Enum):
+    """The effect of a value as long as it is there, the worst first; the reason of a change says how."""
 
-    A smaller change is ``SAFE``. In ``explanation``, ``{limit}`` is replaced by the new value with its unit,
-    ``{before}`` and ``{after}`` by the two values unchanged.
+    DATA_LOSS = "DataLoss"
+    """Messages, or copies of messages that were acknowledged, are lost now, or by the next fault."""
+    AVAILABILITY = "Availability"
+    """Clients are refused, or cannot read or write, now or by the next fault; disks fill."""
+    COST = "Cost"
+    """More disk, memory, processors or network than wanted; slower."""
+    ORDER = "Order"
+    """Messages meet other messages than wanted: in other partitions, with other timestamps."""
+    NONE = "None"
+    UNKNOWN = "Unknown"
+    """Nothing shows what it does."""
+
+
+LOSS, OUTAGE, COST, ORDER, NOTHING = Effect.DATA_LOSS, Effect.AVAILABILITY, Effect.COST, Effect.ORDER, Effect.NONE
+
+
+class ChangeRisk(Struct, frozen=True):
+    """A risk and its reason, for a change by ``min_factor`` or more, and what the new value does from then on.
+
+    A smaller change is ``SAFE``, and has no effect. In ``explanation``, ``{limit}`` is replaced by the new value with
+    its unit, ``{before}`` and ``{after}`` by the two values unchanged.
     """
 
     risk: Risk
+    effect: Effect
     explanation: str
     min_factor: int = 1
 
 
-_NO_RISK = ChangeRisk(SAFE, "")
+_NO_RISK = ChangeRisk(SAFE, NOTHING, "")
 
 
 class NumberRisks(Struct, frozen=True):
@@ -71,179 +94,197 @@ def _boolean_risks(true: ChangeRisk, false: ChangeRisk) -> WordRisks:
     return WordRisks({"true": true, "false": false})
 
 
-_MORE_CPU = ChangeRisk(SAFE, "brokers need more CPU to compress new batches")
-_LESS_CPU = ChangeRisk(SAFE, "new batches take more disk space")
+_MORE_CPU = ChangeRisk(SAFE, COST, "brokers need more CPU to compress new batches")
+_LESS_CPU = ChangeRisk(SAFE, COST, "new batches take more disk space")
 _COMPRESSION_LEVEL = NumberRisks(_LESS_CPU, _MORE_CPU)
 _MORE_FILES = "many more files: memory and open files on the brokers"
 _MORE_LOCAL_DATA = "more stays on the brokers' disks: up to {limit}"
 _THROTTLED_REPLICAS = WordRisks(
     otherwise=ChangeRisk(
-        DISRUPTIVE, "replication is throttled, so that replicas may fall out of sync, or no longer throttled"
+        DISRUPTIVE, OUTAGE, "replication is throttled, so that replicas may fall out of sync, or no longer throttled"
     )
 )
-_LIMIT_REMOVED = ChangeRisk(DISRUPTIVE, "nothing is deleted any longer: disks fill")
+_LIMIT_REMOVED = ChangeRisk(DISRUPTIVE, OUTAGE, "nothing is deleted any longer: disks fill")
 _DIFFERENCE_APPLIES = ChangeRisk(
-    DISRUPTIVE, "message.timestamp.difference.max.ms applies from now on, and may be lower"
+    DISRUPTIVE, OUTAGE, "message.timestamp.difference.max.ms applies from now on, and may be lower"
 )
-_EARLIER_COPY = ChangeRisk(SAFE, "segments are copied to remote storage sooner")
-_LATER_COPY = ChangeRisk(SAFE, "segments are copied to remote storage later, and are on the brokers alone until then")
+_EARLIER_COPY = ChangeRisk(SAFE, NOTHING, "segments are copied to remote storage sooner")
+_LATER_COPY = ChangeRisk(
+    SAFE, NOTHING, "segments are copied to remote storage later, and are on the brokers alone until then"
+)
 _LATER_FLUSH = "acknowledged messages reach the disk later: they are lost if all replicas lose power before"
+_FEWER_IN_SYNC = "in-sync replicas that writes with acks=all need: {before} to {after}"
 _MORE_FLUSHES = "the log is forced to disk more often: writes become slower"
 
 RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     "cleanup.policy": WordRisks(
         otherwise=ChangeRisk(
-            DATA_LOSS, "cleanup changes from {before} to {after}: other messages are deleted, at other times"
+            DATA_LOSS, LOSS, "cleanup changes from {before} to {after}: other messages are deleted, at other times"
         ),
     ),
     "compression.gzip.level": _COMPRESSION_LEVEL,
     "compression.lz4.level": _COMPRESSION_LEVEL,
     "compression.type": WordRisks(
-        otherwise=ChangeRisk(DISRUPTIVE, "brokers may have to compress the batches of producers again")
+        otherwise=ChangeRisk(DISRUPTIVE, COST, "brokers may have to compress the batches of producers again")
     ),
     "compression.zstd.level": _COMPRESSION_LEVEL,
     "delete.retention.ms": NumberRisks(
-        ChangeRisk(DATA_LOSS, "tombstones are removed after {limit}, perhaps before a consumer has read them"),
-        ChangeRisk(SAFE, "tombstones are kept longer"),
+        ChangeRisk(DATA_LOSS, LOSS, "tombstones are removed after {limit}, perhaps before a consumer has read them"),
+        ChangeRisk(SAFE, COST, "tombstones are kept longer"),
     ),
     "errors.deadletterqueue.group.enable": _boolean_risks(
-        ChangeRisk(SAFE, "share groups may write undeliverable messages to the topic"),
-        ChangeRisk(DISRUPTIVE, "share groups can no longer write undeliverable messages to the topic"),
+        ChangeRisk(SAFE, NOTHING, "share groups may write undeliverable messages to the topic"),
+        ChangeRisk(DISRUPTIVE, OUTAGE, "share groups can no longer write undeliverable messages to the topic"),
     ),
     "file.delete.delay.ms": NumberRisks(
-        ChangeRisk(SAFE, "files of deleted segments are removed sooner; their messages were already unreadable"),
-        ChangeRisk(DISRUPTIVE, "files of deleted segments stay much longer: disks fill", 10),
+        ChangeRisk(
+            SAFE, NOTHING, "files of deleted segments are removed sooner; their messages were already unreadable"
+        ),
+        ChangeRisk(DISRUPTIVE, COST, "files of deleted segments stay much longer: disks fill", 10),
     ),
-    "flush.messages": NumberRisks(ChangeRisk(DISRUPTIVE, _MORE_FLUSHES), ChangeRisk(DISRUPTIVE, _LATER_FLUSH)),
-    "flush.ms": NumberRisks(ChangeRisk(DISRUPTIVE, _MORE_FLUSHES), ChangeRisk(DISRUPTIVE, _LATER_FLUSH)),
+    "flush.messages": NumberRisks(
+        ChangeRisk(DISRUPTIVE, COST, _MORE_FLUSHES), ChangeRisk(DISRUPTIVE, LOSS, _LATER_FLUSH)
+    ),
+    "flush.ms": NumberRisks(ChangeRisk(DISRUPTIVE, COST, _MORE_FLUSHES), ChangeRisk(DISRUPTIVE, LOSS, _LATER_FLUSH)),
     "follower.replication.throttled.replicas": _THROTTLED_REPLICAS,
     "index.interval.bytes": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "indexes grow: segments roll sooner, into more files", 10),
-        ChangeRisk(SAFE, "reads from an offset search a little longer"),
+        ChangeRisk(DISRUPTIVE, COST, "indexes grow: segments roll sooner, into more files", 10),
+        ChangeRisk(SAFE, COST, "reads from an offset search a little longer"),
     ),
     "leader.replication.throttled.replicas": _THROTTLED_REPLICAS,
     "local.retention.bytes": NumberRisks(
-        ChangeRisk(DATA_LOSS, "messages beyond {limit} will be deleted"),
-        ChangeRisk(DISRUPTIVE, _MORE_LOCAL_DATA),
+        ChangeRisk(DATA_LOSS, LOSS, "messages beyond {limit} will be deleted"),
+        ChangeRisk(DISRUPTIVE, COST, _MORE_LOCAL_DATA),
         _LIMIT_REMOVED,
     ),
     "local.retention.ms": NumberRisks(
-        ChangeRisk(DATA_LOSS, "messages older than {limit} will be deleted"),
-        ChangeRisk(DISRUPTIVE, _MORE_LOCAL_DATA),
+        ChangeRisk(DATA_LOSS, LOSS, "messages older than {limit} will be deleted"),
+        ChangeRisk(DISRUPTIVE, COST, _MORE_LOCAL_DATA),
         _LIMIT_REMOVED,
     ),
     "max.compaction.lag.ms": NumberRisks(
-        ChangeRisk(DATA_LOSS, "compaction removes older values of a key after {limit} at the latest"),
-        ChangeRisk(SAFE, "older values of a key may stay longer"),
+        ChangeRisk(DATA_LOSS, LOSS, "compaction removes older values of a key after {limit} at the latest"),
+        ChangeRisk(SAFE, COST, "older values of a key may stay longer"),
     ),
     "max.decompressed.message.bytes": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "larger messages are refused from now on; those stored already stop compaction"),
-        ChangeRisk(DISRUPTIVE, "much larger messages: brokers and consumers need more memory", 10),
+        ChangeRisk(DISRUPTIVE, OUTAGE, "larger messages are refused from now on; those stored already stop compaction"),
+        ChangeRisk(DISRUPTIVE, COST, "much larger messages: brokers and consumers need more memory", 10),
     ),
     "max.message.bytes": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "larger messages are refused from now on"),
-        ChangeRisk(DISRUPTIVE, "much larger messages: brokers, consumers and mirrors need more memory", 10),
+        ChangeRisk(DISRUPTIVE, OUTAGE, "larger messages are refused from now on"),
+        ChangeRisk(DISRUPTIVE, COST, "much larger messages: brokers, consumers and mirrors need more memory", 10),
     ),
     "message.downconversion.enable": _boolean_risks(
-        ChangeRisk(SAFE, "consumers with an older message format are served"),
-        ChangeRisk(DISRUPTIVE, "consumers with an older message format are refused from now on"),
+        ChangeRisk(SAFE, COST, "consumers with an older message format are served"),
+        ChangeRisk(DISRUPTIVE, OUTAGE, "consumers with an older message format are refused from now on"),
     ),
     "message.format.version": WordRisks(
         otherwise=ChangeRisk(
-            DISRUPTIVE, "the format of new messages changes: headers, transactions and old consumers depend on it"
+            DISRUPTIVE,
+            OUTAGE,
+            "the format of new messages changes: headers, transactions and old consumers depend on it",
         ),
     ),
     "message.timestamp.after.max.ms": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "messages with a timestamp further in the future are refused from now on"),
-        ChangeRisk(SAFE, "more messages are accepted"),
+        ChangeRisk(DISRUPTIVE, OUTAGE, "messages with a timestamp further in the future are refused from now on"),
+        ChangeRisk(SAFE, NOTHING, "more messages are accepted"),
         _DIFFERENCE_APPLIES,
     ),
     "message.timestamp.before.max.ms": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "messages with an older timestamp are refused from now on"),
-        ChangeRisk(SAFE, "more messages are accepted"),
+        ChangeRisk(DISRUPTIVE, OUTAGE, "messages with an older timestamp are refused from now on"),
+        ChangeRisk(SAFE, NOTHING, "more messages are accepted"),
         _DIFFERENCE_APPLIES,
     ),
     "message.timestamp.difference.max.ms": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "messages with a timestamp further from the clock are refused from now on"),
-        ChangeRisk(SAFE, "more messages are accepted"),
+        ChangeRisk(DISRUPTIVE, OUTAGE, "messages with a timestamp further from the clock are refused from now on"),
+        ChangeRisk(SAFE, NOTHING, "more messages are accepted"),
     ),
     "message.timestamp.type": WordRisks(
         {
             "CreateTime": ChangeRisk(
-                DATA_LOSS, "retention uses the timestamps of producers: messages with an old one are deleted"
+                DATA_LOSS, LOSS, "retention uses the timestamps of producers: messages with an old one are deleted"
             ),
             "LogAppendTime": ChangeRisk(
-                DISRUPTIVE, "timestamps are those of the brokers, and retention by time uses them"
+                DISRUPTIVE, ORDER, "timestamps are those of the brokers, and retention by time uses them"
             ),
         }
     ),
     "min.cleanable.dirty.ratio": NumberRisks(
         ChangeRisk(
-            DISRUPTIVE, "the log is compacted more often: older values of a key are removed sooner, more disk traffic"
+            DISRUPTIVE,
+            COST,
+            "the log is compacted more often: older values of a key are removed sooner, more disk traffic",
         ),
-        ChangeRisk(DISRUPTIVE, "more stays uncompacted: disks fill, and reading all keys takes longer"),
+        ChangeRisk(DISRUPTIVE, COST, "more stays uncompacted: disks fill, and reading all keys takes longer"),
     ),
     "min.compaction.lag.ms": NumberRisks(
-        ChangeRisk(DATA_LOSS, "compaction may remove older values of a key after {limit}"),
-        ChangeRisk(DISRUPTIVE, "more stays uncompacted: disks fill, and reading all keys takes longer"),
+        ChangeRisk(DATA_LOSS, LOSS, "compaction may remove older values of a key after {limit}"),
+        ChangeRisk(DISRUPTIVE, COST, "more stays uncompacted: disks fill, and reading all keys takes longer"),
     ),
     "min.insync.replicas": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "in-sync replicas that writes with acks=all need: {before} to {after}"),
-        ChangeRisk(DISRUPTIVE, "in-sync replicas that writes with acks=all need: {before} to {after}"),
+        ChangeRisk(DISRUPTIVE, LOSS, _FEWER_IN_SYNC),
+        ChangeRisk(DISRUPTIVE, OUTAGE, _FEWER_IN_SYNC),
     ),
     "preallocate": _boolean_risks(
-        ChangeRisk(DISRUPTIVE, "each new segment takes its whole size at once: disks fill"),
-        ChangeRisk(SAFE, "new segments grow as they are written"),
+        ChangeRisk(DISRUPTIVE, COST, "each new segment takes its whole size at once: disks fill"),
+        ChangeRisk(SAFE, NOTHING, "new segments grow as they are written"),
     ),
     "remote.copy.lag.bytes": NumberRisks(_EARLIER_COPY, _LATER_COPY),
     "remote.copy.lag.ms": NumberRisks(_EARLIER_COPY, _LATER_COPY),
     "remote.log.copy.disable": _boolean_risks(
-        ChangeRisk(DISRUPTIVE, "no more segments are copied to remote storage: local disks fill"),
-        ChangeRisk(SAFE, "segments are copied to remote storage again"),
+        ChangeRisk(DISRUPTIVE, COST, "no more segments are copied to remote storage: local disks fill"),
+        ChangeRisk(SAFE, NOTHING, "segments are copied to remote storage again"),
     ),
     "remote.log.delete.on.disable": _boolean_risks(
-        ChangeRisk(DATA_LOSS, "messages in remote storage are deleted when it is disabled"),
-        ChangeRisk(SAFE, "messages in remote storage stay there"),
+        ChangeRisk(DATA_LOSS, LOSS, "messages in remote storage are deleted when it is disabled"),
+        ChangeRisk(SAFE, NOTHING, "messages in remote storage stay there"),
     ),
     "remote.storage.enable": _boolean_risks(
-        ChangeRisk(DISRUPTIVE, "old segments move to remote storage, which cannot be undone"),
-        ChangeRisk(DATA_LOSS, "messages that are only in remote storage can no longer be read"),
+        ChangeRisk(DISRUPTIVE, COST, "old segments move to remote storage, which cannot be undone"),
+        ChangeRisk(DATA_LOSS, LOSS, "messages that are only in remote storage can no longer be read"),
     ),
     "retention.bytes": NumberRisks(
-        ChangeRisk(DATA_LOSS, "messages beyond {limit} will be deleted"),
-        ChangeRisk(DISRUPTIVE, "more is kept: up to {limit}"),
+        ChangeRisk(DATA_LOSS, LOSS, "messages beyond {limit} will be deleted"),
+        ChangeRisk(DISRUPTIVE, COST, "more is kept: up to {limit}"),
         _LIMIT_REMOVED,
     ),
     "retention.ms": NumberRisks(
-        ChangeRisk(DATA_LOSS, "messages older than {limit} will be deleted"),
-        ChangeRisk(DISRUPTIVE, "more is kept: up to {limit}"),
+        ChangeRisk(DATA_LOSS, LOSS, "messages older than {limit} will be deleted"),
+        ChangeRisk(DISRUPTIVE, COST, "more is kept: up to {limit}"),
         _LIMIT_REMOVED,
     ),
     "segment.bytes": NumberRisks(
-        ChangeRisk(DISRUPTIVE, _MORE_FILES, 10),
-        ChangeRisk(DISRUPTIVE, "whole segments are deleted and compacted, so this happens much later", 10),
+        ChangeRisk(DISRUPTIVE, COST, _MORE_FILES, 10),
+        ChangeRisk(DISRUPTIVE, COST, "whole segments are deleted and compacted, so this happens much later", 10),
     ),
     "segment.index.bytes": NumberRisks(
-        ChangeRisk(DISRUPTIVE, _MORE_FILES, 10),
-        ChangeRisk(DISRUPTIVE, "each open segment reserves much more memory and disk", 10),
+        ChangeRisk(DISRUPTIVE, COST, _MORE_FILES, 10),
+        ChangeRisk(DISRUPTIVE, COST, "each open segment reserves much more memory and disk", 10),
     ),
     "segment.jitter.ms": NumberRisks(
-        ChangeRisk(DISRUPTIVE, "segments roll at the same time", 10),
-        ChangeRisk(SAFE, "segments begin at different times"),
+        ChangeRisk(DISRUPTIVE, COST, "segments roll at the same time", 10),
+        ChangeRisk(SAFE, NOTHING, "segments begin at different times"),
     ),
     "segment.ms": NumberRisks(
-        ChangeRisk(DISRUPTIVE, _MORE_FILES, 10),
-        ChangeRisk(DISRUPTIVE, "whole segments are deleted and compacted, so this happens much later", 10),
+        ChangeRisk(DISRUPTIVE, COST, _MORE_FILES, 10),
+        ChangeRisk(DISRUPTIVE, COST, "whole segments are deleted and compacted, so this happens much later", 10),
     ),
     "unclean.leader.election.enable": _boolean_risks(
-        ChangeRisk(DATA_LOSS, "an out-of-sync replica may become leader: acknowledged messages are lost"),
-        ChangeRisk(DISRUPTIVE, "partitions stay offline as long as no in-sync replica is online"),
+        ChangeRisk(DATA_LOSS, LOSS, "an out-of-sync replica may become leader: acknowledged messages are lost"),
+        ChangeRisk(DISRUPTIVE, OUTAGE, "partitions stay offline as long as no in-sync replica is online"),
     ),
 }
 """The risks of each config, by key."""
 
-UNKNOWN_KEY_RISK = ChangeRisk(DISRUPTIVE, "not a config of Kafka: topiarist does not know its effect")
+UNKNOWN_KEY_RISK = ChangeRisk(DISRUPTIVE, Effect.UNKNOWN, "not a config of Kafka: topiarist does not know its effect")
 """The risk of a vendor's own key."""
+
+
+class EffectAssessment(NamedTuple):
+    """The effect of a value that is not the expected one, and how it works; empty for ``NONE``."""
+
+    effect: Effect
+    explanation: str = ""
 
 
 _NO_LIMIT = float("inf")
@@ -377,8 +418,36 @@ def describe_increase(planned: Change, current: Change) -> str:
     )
 
 
-def _assess_number(key: str, row: NumberRisks, before: str | None, after: str | None) -> RiskAssessment:
-    """Return the worst possible assessment; if a value is unknown, the number may become lower or higher."""
+def assess_effect(key: str, expected: str | None, actual: str | None, settings: Mapping[str, str]) -> EffectAssessment:
+    """Return what the actual value of a config does where another one is expected: the effect of that change.
+
+    None means no override. Then the brokers' setting counts, and Kafka's default if ``settings`` do not have it: a
+    value that is there already is judged by what is likely, and a change of it by the worst that is possible.
+    """
+    row = RISK_TABLE.get(key)
+    if row is None:
+        return EffectAssessment(UNKNOWN_KEY_RISK.effect, UNKNOWN_KEY_RISK.explanation)
+    old, new = (_value_in_effect(key, text, settings) for text in (expected, actual))
+    if config_values.is_equivalent(key, old, new):
+        return EffectAssessment(NOTHING)
+    if key.startswith("local.retention.") and "-2" in (old, new):
+        return EffectAssessment(LOSS if new != "-2" else COST, f"{key} -2 means {key.removeprefix('local.')}")
+    if isinstance(row, NumberRisks):
+        found, limit = _find_number_risk(key, row, old, new), _describe_limit(key, _parse_number(key, new))
+        return EffectAssessment(found.effect, found.explanation.format(limit=limit, before=old, after=new))
+    found = row.by_word.get(_normalize_word(row, new) or "", row.otherwise)
+    return EffectAssessment(found.effect, found.explanation.format(before=old or "off", after=new or "off"))
+
+
+def _value_in_effect(key: str, text: str | None, settings: Mapping[str, str]) -> str:
+    if text is not None:
+        return text
+    setting = config_rules.server_default(key, settings)
+    return TOPIC_CONFIGS[key].default if setting is None else setting
+
+
+def _find_number_risk(key: str, row: NumberRisks, before: str | None, after: str | None) -> ChangeRisk:
+    """Return the worst possible risk; if a value is unknown, the number may become lower or higher."""
     old, new = _parse_number(key, before), _parse_number(key, after)
     increase = row.unlimited if row.unlimited and new == _NO_LIMIT else row.increase
     possible = [
@@ -386,15 +455,23 @@ def _assess_number(key: str, row: NumberRisks, before: str | None, after: str | 
         for change_risk, larger, smaller in ((row.decrease, old, new), (increase, new, old))
         if _may_exceed(larger, smaller, change_risk.min_factor)
     ]
-    worst = max(possible, key=lambda change_risk: change_risk.risk, default=ChangeRisk(Risk.SAFE, ""))
-    if worst.risk is Risk.DATA_LOSS and (old is None or new is None):
+    return max(possible, key=lambda change_risk: change_risk.risk, default=_NO_RISK)
+
+
+def _describe_limit(key: str, value: float | None) -> str:
+    if value is None:
+        return "the brokers' setting"
+    if value == _NO_LIMIT:
+        return "without limit"
+    return humanize_bytes(int(value)) if key.endswith("bytes") else humanize_duration(int(value))
+
+
+def _assess_number(key: str, row: NumberRisks, before: str | None, after: str | None) -> RiskAssessment:
+    """Return the assessment of the worst possible risk."""
+    worst, new = _find_number_risk(key, row, before, after), _parse_number(key, after)
+    if worst.risk is Risk.DATA_LOSS and (_parse_number(key, before) is None or new is None):
         return _assess_unknown("lower" if new is None else "higher", after)
-    if new is None:
-        limit = "the brokers' setting"
-    elif new == _NO_LIMIT:
-        limit = "without limit"
-    else:
-        limit = humanize_bytes(int(new)) if key.endswith("bytes") else humanize_duration(int(new))
+    limit = _describe_limit(key, new)
     return _make_assessment(worst, limit=limit, before=before or "unknown", after=after or "unknown")
 
 

@@ -21,18 +21,10 @@ from topiarist.desired.resolve import Desired
 from topiarist.drift import report
 from topiarist.drift.compare import Comparison, TopicCounts
 from topiarist.drift.exceptions import DriftException, find_unjudged_topics
-from topiarist.drift.findings import (
-    UNCHANGED,
-    DriftClass,
-    DriftFinding,
-    FindingRow,
-    PlannedAction,
-    RowOptions,
-    make_row,
-    sort_key,
-)
+from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow, PlannedAction
 from topiarist.drift.history import PreviousReport
 from topiarist.drift.outputs.folder import HTML_FILE, ReportFolder
+from topiarist.drift.rows import UNCHANGED, RowOptions, make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.task import Caches, Shipped, complete
 from topiarist.errors import Diagnostic, Location, Reason

@@ -12,8 +12,15 @@ from topiarist.cli.main import run
 FIELDS_OF_ROWS: dict[str, Any] = {
     "bySeverity": {"Critical": 3, "High": 5, "Low": 7},
     "byResponsible": [
-        {"responsible": "billing", "findings": 9, "byClass": {}, "bySeverity": {"Critical": 3, "Low": 6}, "new": 2},
-        {"responsible": None, "findings": 6, "byClass": {}, "bySeverity": {"High": 5, "Low": 1}, "new": 0},
+        {
+            "responsible": "billing",
+            "findings": 9,
+            "byClass": {},
+            "bySeverity": {"Critical": 3, "Low": 6},
+            "new": 2,
+            "worse": 0,
+        },
+        {"responsible": None, "findings": 6, "byClass": {}, "bySeverity": {"High": 5, "Low": 1}, "new": 0, "worse": 1},
     ],
     "accepted": {"total": 4, "byClass": {"unmanaged": 3, "spread": 1}},
     "incomplete": [

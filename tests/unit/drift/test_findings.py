@@ -29,12 +29,10 @@ from topiarist.drift.findings import (
     DriftFinding,
     PlannedAction,
     Severity,
-    find_link_problem,
-    find_severity,
     make_findings,
-    make_row,
     undeclared_topic_finding,
 )
+from topiarist.drift.rows import RowOptions, find_link_problem, is_worse, make_command, make_row
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
@@ -576,6 +574,21 @@ def test_the_oldest_finding_is_named(fleet: Path, tmp_path: Path) -> None:
     assert "The oldest, unexpected of `guest` on `us`, was first seen at" in (out / "summary.md").read_text()
 
 
+def test_a_command_has_the_paths_of_the_run() -> None:
+    """Paths and options follow the topic; a topic that is no option comes after them, and moves read Clusters alone."""
+    words = "topics/", "--clusters", "c.yaml"
+    options = RowOptions("", "", (*words, "--snapshot", "s"), words)
+    commands = [
+        make_command(make_row("eu", topic, DriftFinding(kind), "2025-01-31T12:00:00Z"), options)
+        for topic, kind in (("a", DriftClass.CONFIG), ("-x", DriftClass.CONFIG), ("", DriftClass.STUCK))
+    ]
+    assert commands == [
+        "topiarist describe a topics/ --clusters c.yaml --snapshot s --cluster eu",
+        "topiarist describe --clusters c.yaml --snapshot s --cluster eu -- -x topics/",
+        "topiarist moves topics/ --clusters c.yaml --cluster eu",
+    ]
+
+
 @pytest.mark.parametrize(
     ("cluster", "topic", "kind", "command"),
     [
@@ -589,37 +602,95 @@ def test_the_oldest_finding_is_named(fleet: Path, tmp_path: Path) -> None:
 )
 def test_the_command_shows_the_finding(cluster: str, topic: str, kind: DriftClass, command: str) -> None:
     """The command is quoted for a shell, and a topic that begins with a dash is no option."""
-    assert make_row(cluster, topic, DriftFinding(kind), "2025-01-31T12:00:00Z")["command"] == command
+    row = make_row(cluster, topic, DriftFinding(kind), "2025-01-31T12:00:00Z")
+    assert make_command(row, RowOptions()) == command
 
 
-CRITICAL = {"missing", "stuck"}
-HIGH = {"refused", "unknown", "invalid", "expired"}
+SEVERITIES = {
+    **dict.fromkeys(("missing", "stuck"), Severity.CRITICAL),
+    **dict.fromkeys(("racks", "widths", "throttle", "fault"), Severity.HIGH),
+    **dict.fromkeys(("refused", "unknown", "invalid", "expired"), Severity.HIGH),
+    **dict.fromkeys(("partitions", "drained", "spread", "moving", "dormant", "oversized"), Severity.MEDIUM),
+    **dict.fromkeys(("unexpected", "orphaned", "assignment"), Severity.LOW),
+}
+"""The severity of each class that has the same one with all values, by hand."""
 
 
-@pytest.mark.parametrize("drift_class", DriftClass)
-def test_a_class_has_a_least_severity(drift_class: DriftClass) -> None:
-    """What is missing or stuck is critical and what cannot be judged is high; others depend on the plan."""
-    found = find_severity(DriftFinding(drift_class))
-    name = drift_class.value
-    assert found is (Severity.CRITICAL if name in CRITICAL else Severity.HIGH if name in HIGH else Severity.LOW)
-    assert find_severity(DriftFinding(drift_class, risk=Risk.DATA_LOSS)) is Severity.CRITICAL
+@pytest.mark.parametrize("risk", [None, *Risk])
+@pytest.mark.parametrize("planned", PlannedAction)
+def test_the_effect_decides_the_severity_and_the_repair_does_not(planned: PlannedAction, risk: Risk | None) -> None:
+    """Each class has its severity, whatever a plan does about the finding and however dangerous that is."""
+    values = {DriftClass.CONFIG, DriftClass.UNMANAGED, DriftClass.REPLICATION_FACTOR}
+    assert SEVERITIES.keys() == {each.value for each in DriftClass if each not in values}
+    for name, severity in SEVERITIES.items():
+        finding = DriftFinding(DriftClass(name), planned=planned, risk=risk)
+        assert make_row("eu", "orders", finding, "2025-01-31T12:00:00Z")["severity"] == severity.value, name
+
+
+DAY_MS = 86_400_000
 
 
 @pytest.mark.parametrize(
-    ("planned", "risk", "severity"),
+    ("field", "expected", "actual", "effect", "severity"),
     [
-        (PlannedAction.CHANGE, Risk.SAFE, Severity.MEDIUM),
-        (PlannedAction.CHANGE, Risk.DISRUPTIVE, Severity.HIGH),
-        (PlannedAction.REFUSED, Risk.SAFE, Severity.HIGH),
-        (PlannedAction.REFUSED, Risk.DATA_LOSS, Severity.CRITICAL),
-        (PlannedAction.REFUSED, None, Severity.HIGH),
+        ("config.retention.ms", str(7 * DAY_MS), str(8 * DAY_MS), "Cost", "Medium"),
+        ("config.retention.ms", str(7 * DAY_MS), "60000", "DataLoss", "Critical"),
+        ("config.retention.ms", str(7 * DAY_MS), "-1", "Availability", "High"),
+        ("config.min.insync.replicas", "2", "1", "DataLoss", "Critical"),
+        ("config.min.insync.replicas", "2", "3", "Availability", "High"),
+        ("config.unclean.leader.election.enable", None, "true", "DataLoss", "Critical"),
+        ("config.segment.bytes", "1073741824", "1073741823", "None", "Low"),
+        ("config.vendor.key", None, "x", "Unknown", "High"),
+        ("replicationFactor", "3", "2", "DataLoss", "Critical"),
+        ("replicationFactor", "3", "2, 3", "DataLoss", "Critical"),
+        ("replicationFactor", "3", "4", "Cost", "Medium"),
     ],
 )
-def test_what_a_plan_does_decides_the_rest(planned: PlannedAction, risk: Risk | None, severity: Severity) -> None:
-    """A change is of medium severity, a disruption and a refusal are high, a loss is critical."""
-    finding = DriftFinding(DriftClass.CONFIG, planned=planned, risk=risk)
-    assert find_severity(finding) is severity
-    assert make_row("eu", "orders", finding, "2025-01-31T12:00:00Z")["severity"] == severity.value
+def test_values_decide_what_a_difference_does(
+    field: str, expected: str | None, actual: str, effect: str, severity: str
+) -> None:
+    """What loses data is critical, what stops clients is high, what costs is medium, in both directions."""
+    name = DriftClass.REPLICATION_FACTOR if field == "replicationFactor" else DriftClass.CONFIG
+    row = make_row("eu", "orders", DriftFinding(name, field, expected, actual), "2025-01-31T12:00:00Z")
+    assert (row["effect"], row["severity"]) == (effect, severity)
+    assert row["effectReason"] or effect == "None"
+
+
+def test_the_setting_of_the_brokers_decides_what_an_undeclared_value_does() -> None:
+    """Of a value that no manifest has, what the brokers would do without it counts."""
+    finding = DriftFinding(DriftClass.UNMANAGED, "config.retention.ms", None, str(8 * DAY_MS))
+    assert make_row("eu", "a", finding, "2025-01-31T12:00:00Z")["effect"] == "Cost"
+    longer = {"log.retention.ms": str(30 * DAY_MS)}
+    assert make_row("eu", "a", finding, "2025-01-31T12:00:00Z", None, longer)["effect"] == "DataLoss"
+
+
+@pytest.mark.parametrize(
+    ("field", "expected", "before", "now", "worse"),
+    [
+        ("config.retention.ms", str(7 * DAY_MS), "60000", str(8 * DAY_MS), False),
+        ("config.retention.ms", str(7 * DAY_MS), str(8 * DAY_MS), "60000", True),
+        ("config.retention.ms", str(7 * DAY_MS), str(3 * DAY_MS), "60000", True),
+        ("config.retention.ms", str(7 * DAY_MS), "60000", str(3 * DAY_MS), False),
+        ("config.retention.ms", str(7 * DAY_MS), str(8 * DAY_MS), str(9 * DAY_MS), True),
+        ("config.retention.ms", str(7 * DAY_MS), str(9 * DAY_MS), str(8 * DAY_MS), False),
+        ("config.retention.ms", str(7 * DAY_MS), "60000", "60000", False),
+        ("config.min.insync.replicas", "2", "3", "4", True),
+        ("config.min.insync.replicas", "2", "4", "3", False),
+        ("replicationFactor", "3", "2, 3", "1, 3", True),
+        ("replicationFactor", "3", "1", "2", False),
+        ("partitions", "6", "7", "8", False),
+    ],
+)
+def test_a_finding_is_worse_by_severity_or_by_its_value_in_the_same_direction(
+    field: str, expected: str, before: str, now: str, worse: bool
+) -> None:
+    """A value that does more of the same harm is worse; one that does less, or other and lesser harm, is not."""
+    kinds = {"replicationFactor": DriftClass.REPLICATION_FACTOR, "partitions": DriftClass.PARTITIONS}
+    kind = kinds.get(field, DriftClass.CONFIG)
+    rows = [
+        make_row("eu", "a", DriftFinding(kind, field, expected, each), "2025-01-31T12:00:00Z") for each in (before, now)
+    ]
+    assert is_worse(rows[1], rows[0]) is worse
 
 
 def test_the_most_severe_comes_first() -> None:

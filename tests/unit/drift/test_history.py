@@ -63,6 +63,27 @@ def test_a_finding_is_as_old_as_its_first_report(manifests: Path, tmp_path: Path
     assert read_summary(out)["previous"] == "2025-01-31T17:00:00Z"
 
 
+def test_what_gets_worse_is_news(tmp_path: Path) -> None:
+    """A finding that does more harm than in the report before counts as news; one that does less is unchanged."""
+    out, both = tmp_path / "report", ["eu"]
+    topic = topic_document("orders", both, config={"retention.ms": "604800000"})
+    manifests = write_manifests(tmp_path / "manifests", both, topic)
+    found: list[tuple[str, str, int]] = []
+    for hours, retention in enumerate(("691200000", "259200000", "60000", "86400000")):
+        state = cluster_state("eu", owned_topic("orders", config={"retention.ms": retention}))
+        write_snapshot(tmp_path / "snapshots", "eu", state, hours=hours)
+        run_drift(manifests, out, "-q", *(("--previous", out) if found else ()))
+        (row,) = read_rows(out)
+        found.append((row["severity"], row["status"], read_summary(out)["findings"]["worse"]))
+    assert found == [
+        ("Medium", "New", 0),
+        ("Critical", "Worse", 1),
+        ("Critical", "Worse", 1),
+        ("Critical", "Unchanged", 0),
+    ]
+    assert "topiarist_drift_worse_findings 0" in (out / "metrics.prom").read_text()
+
+
 def test_the_same_input_again_adds_nothing_to_the_trend(manifests: Path, tmp_path: Path) -> None:
     """A second report of the same time replaces the first in the trend, and further runs give the same bytes."""
     out = tmp_path / "report"

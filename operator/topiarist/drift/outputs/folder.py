@@ -26,6 +26,8 @@ from topiarist.drift.outputs import html
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.run_options import Risk
 from topiarist.output.markdown.escape import escape_prose, format_code, format_table_cell
+from topiarist.output.text.layout import humanize_config_value
+from topiarist.planning.risk import Effect
 from topiarist.text import format_count, humanize_duration, printable
 
 # The summary of a drift report as Markdown, for an issue or a chat message.
@@ -44,6 +46,7 @@ def format_summary(summary: Mapping[str, Any]) -> str:
     reasons = sorted(summary["findings"]["byReason"].items(), key=lambda item: (-item[1], item[0]))
     parts = [
         _overview(summary),
+        _worst_table(summary["worst"]),
         _cluster_table(summary),
         _responsible_table(summary),
         _format_table(["reason", "findings"], [[reason, f"{number:,}"] for reason, number in reasons]),
@@ -65,7 +68,8 @@ def format_summary(summary: Mapping[str, Any]) -> str:
 
 def _overview(summary: Mapping[str, Any]) -> str:
     findings, clusters, topics = summary["findings"], summary["clusters"], summary["topics"]
-    changes = f": {findings['new']:,} new, {findings['resolved']:,} resolved" if summary["previous"] else ""
+    worse = f"{findings['worse']:,} worse, " if findings["worse"] else ""
+    changes = f": {findings['new']:,} new, {worse}{findings['resolved']:,} resolved" if summary["previous"] else ""
     text = (
         f"### Drift: {format_count(findings['total'], 'finding')}{changes}\n\n"
         f"{clusters['compared']:,} of {format_count(clusters['declared'], 'cluster')} compared, "
@@ -96,6 +100,38 @@ def _overview(summary: Mapping[str, Any]) -> str:
     if findings["notEvaluated"]:
         text += f" {format_count(findings['notEvaluated'], 'earlier finding')} could not be evaluated again."
     return text
+
+
+def _worst_table(worst: Sequence[Mapping[str, Any]]) -> str:
+    """Return the most severe findings with their topics: what is there, what is wanted, and what that does."""
+    rows = [
+        [
+            one["severity"],
+            format_table_cell(one["topic"]) if one["topic"] else "the whole cluster",
+            format_table_cell(one["cluster"]) if one["cluster"] else "",
+            format_table_cell(one["field"] or one["class"]),
+            _describe_values(one),
+            escape_prose(one["effectReason"]),
+        ]
+        for one in worst
+    ]
+    table = _format_table(["severity", "topic", "cluster", "field", "values", "it does"], rows, align=":--")
+    return f"The first to look at:\n\n{table}" if table else ""
+
+
+def _describe_values(one: Mapping[str, Any]) -> str:
+    if one["expected"] is None and one["actual"] is None:
+        return ""
+    key = one["field"].removeprefix("config.")
+    actual, expected = (_describe_value(key, one[name]) for name in ("actual", "expected"))
+    return actual if one["expected"] is None and key == one["field"] else f"{actual}, wanted {expected}"
+
+
+def _describe_value(key: str, value: str | None) -> str:
+    if value is None:
+        return "not set"
+    words = humanize_config_value(key, value)
+    return format_table_cell(value) + (f" ({words})" if words else "")
 
 
 def _cluster_table(summary: Mapping[str, Any]) -> str:
@@ -172,13 +208,21 @@ def _unused_input(inputs: Mapping[str, Any]) -> str:
 
 
 def _format_table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], max_rows: int = _MAX_OTHER_ROWS, total: int | None = None
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    max_rows: int = _MAX_OTHER_ROWS,
+    total: int | None = None,
+    *,
+    align: str = "--:",
 ) -> str:
-    """Return a table of the first rows, with the number of the others; empty without rows."""
+    """Return a table of the first rows, with the number of the others; empty without rows.
+
+    ``align`` is the alignment of all columns but the first.
+    """
     if not rows:
         return ""
     hidden = (len(rows) if total is None else total) - min(len(rows), max_rows)
-    lines = [head, [":--", *["--:"] * (len(head) - 1)], *rows[:max_rows]]
+    lines = [head, [":--", *[align] * (len(head) - 1)], *rows[:max_rows]]
     if hidden:
         lines.append([f"and {hidden:,} more", *[""] * (len(head) - 1)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -213,8 +257,10 @@ def format_metrics(summary: Mapping[str, Any]) -> str:
     invalid = findings["byClass"].get(DriftClass.INVALID.value, 0)
     families: list[tuple[str, str, Iterable[Sample]]] = [
         ("findings", "Findings by cluster and class.", _by_cluster(summary["byCluster"])),
+        ("findings_by_effect", "Findings by what they do now.", _by_effect(findings["byEffect"])),
         ("findings_by_risk", "Findings by risk of the planned change.", _by_risk(findings["byRisk"])),
-        ("new_findings", "Findings that the previous report did not have.", _one(findings["new"])),
+        ("new_findings", "Findings that are new or worse.", _one(findings["new"] + findings["worse"])),
+        ("worse_findings", "Findings that are worse than in the previous report.", _one(findings["worse"])),
         ("resolved_findings", "Findings of the previous report that no longer exist.", _one(findings["resolved"])),
         ("topics_compared", "Declared topics that were compared.", _one(topics["compared"])),
         ("clusters_compared", "Clusters that were compared.", _one(clusters["compared"])),
@@ -244,8 +290,9 @@ def _families_of_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, It
     )
     teams = _sum_teams(summary["byResponsible"])
     yield "findings_by_responsible", "Findings by responsible team and severity.", _by_responsible(teams)
-    words = "New findings by responsible team."
-    yield "new_findings_by_responsible", words, [({"responsible": name}, team["new"]) for name, team in teams]
+    words = "Findings that are new or worse by responsible team."
+    news = [({"responsible": name}, team["new"] + team["worse"]) for name, team in teams]
+    yield "new_findings_by_responsible", words, news
     numbers = summary["accepted"]["byClass"]
     accepted = [({"class": kind.value}, numbers.get(kind.value, 0)) for kind in DriftClass]
     yield "accepted_findings", "Findings that an exception accepts, by class; in no other count.", accepted
@@ -270,6 +317,11 @@ def _by_cluster(clusters: Sequence[Mapping[str, Any]]) -> Iterator[Sample]:
             yield {"cluster": cluster, "class": kind.value}, by_class.get(kind.value, 0)
 
 
+def _by_effect(numbers: Mapping[str, int]) -> Iterator[Sample]:
+    for effect in Effect:
+        yield {"effect": effect.value}, numbers.get(effect.value, 0)
+
+
 def _by_risk(numbers: Mapping[str, int]) -> Iterator[Sample]:
     for risk in Risk:
         yield {"risk": risk.label}, numbers.get(risk.label, 0)
@@ -291,7 +343,9 @@ def _sum_teams(teams: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[st
     found: list[tuple[str, Mapping[str, Any]]] = [(team["responsible"] or NO_TEAM, team) for team in shown]
     if rest:
         severities = _sum_counts(team["bySeverity"] for team in rest)
-        found.append((OTHER, {"bySeverity": severities, "new": sum(team["new"] for team in rest)}))
+        found.append(
+            (OTHER, {"bySeverity": severities, **{name: sum(team[name] for team in rest) for name in ("new", "worse")}})
+        )
     return found
 
 

@@ -34,9 +34,10 @@ _CRITICAL = b',"severity":"Critical"'
 """Text that only a line of severity Critical has: a quotation mark within a text has a backslash before it."""
 
 COLUMNS = (
-    *("cluster", "topic", "class", "field", "expected", "actual", "planned", "risk", "explanation", "reasons"),
+    *("cluster", "topic", "class", "field", "expected", "actual", "effect", "effectReason"),
+    *("planned", "risk", "explanation", "reasons"),
     *("message", "hint", "owner", "modifiedExternally", "takenAt", "firstSeen", "seenSince"),
-    *("episodes", "status", "manifest", "file", "line", "link", "responsible", "severity", "command"),
+    *("episodes", "status", "manifest", "file", "line", "link", "responsible", "severity", "command", "id"),
 )
 """Fields of a finding in a page, in this order; the page computes the age from the times."""
 

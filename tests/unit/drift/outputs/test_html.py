@@ -249,7 +249,7 @@ def test_a_text_is_not_taken_for_a_severity(tmp_path: Path) -> None:
     }
     generated_reports.write_report(tmp_path / "report", many)
     found = [*html.sample_rows(tmp_path / "report" / "findings.jsonl", 8, 5)]
-    assert Counter(row["severity"] for row in found) == {"Critical": 4, "Low": 1}
+    assert Counter(row["severity"] for row in found) == {"Critical": 4, "High": 1}
 
 
 def test_accepted_drift_and_gaps_are_apart_from_findings(tmp_path: Path) -> None:

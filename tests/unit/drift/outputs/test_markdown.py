@@ -13,10 +13,11 @@ EMPTY: dict[str, Any] = {
     "previous": None,
     "clusters": {"declared": 1, "compared": 1, "unknown": 0},
     "topics": {"compared": 1, "inSync": 1},
-    "findings": {"total": 0, "new": 0, "resolved": 0, "notEvaluated": 0, "byClass": {}, "byReason": {}},
+    "findings": {"total": 0, "new": 0, "worse": 0, "resolved": 0, "notEvaluated": 0, "byClass": {}, "byReason": {}},
     "byCluster": [],
     "incomplete": [],
     "bySeverity": {},
+    "worst": [],
     "byResponsible": [],
     "accepted": {"total": 0},
     "exceptions": {"unmatched": []},
@@ -28,7 +29,7 @@ EMPTY: dict[str, Any] = {
 }
 """The summary of a report without findings."""
 
-FINDINGS = {"total": 1234, "new": 1100, "resolved": 2200, "notEvaluated": 4}
+FINDINGS = {"total": 1234, "new": 1100, "worse": 1, "resolved": 2200, "notEvaluated": 4}
 CLASSES = {"invalid": 3, "config": 6, "missing": 1225}
 REASONS = {"Unmanaged": 5, "NotOwned": 1600, "Ignored": 5}
 OLDEST = {"firstSeen": "2026-01-01T00:00:00Z", "cluster": "eu", "topic": "or|ders", "class": "config"}
@@ -47,6 +48,17 @@ FULL = EMPTY | {
     ],
     "incomplete": [{"cluster": "eu", "file": "eu.jsonl", "rows": 2, "notJudged": 3, "message": "line 7: *x*"}],
     "bySeverity": {"Critical": 1225, "Low": 9},
+    "worst": [
+        {
+            **{"severity": "Critical", "cluster": "eu", "topic": "or|ders", "class": "config"},
+            **{"field": "config.retention.ms", "expected": "604800000", "actual": "60000"},
+            **{"effect": "DataLoss", "effectReason": "messages older than 1 minute will be deleted"},
+        },
+        {
+            **{"severity": "Critical", "cluster": "us", "topic": "", "class": "stuck", "field": ""},
+            **{"expected": None, "actual": None, "effect": "Availability", "effectReason": "others wait"},
+        },
+    ],
     "byResponsible": [
         {"responsible": "bil|ling", "findings": 1230, "new": 1100, "bySeverity": {"Critical": 1225, "Low": 5}},
         {"responsible": None, "findings": 4, "new": 0, "bySeverity": {"Low": 4}},
@@ -84,7 +96,7 @@ FULL = EMPTY | {
 """A summary in which everything has a number."""
 
 TEXT = """\
-### Drift: 1,234 findings: 1,100 new, 2,200 resolved
+### Drift: 1,234 findings: 1,100 new, 1 worse, 2,200 resolved
 
 1,999 of 2,000 clusters compared, as of `2026-01-31T12:00:00Z`; 48,000 of 50,000 topics match their manifests. \
 Findings by severity: 1,225 critical, 9 low. \
@@ -92,6 +104,14 @@ The oldest, config of `or|ders` on `eu`, was first seen at `2026-01-01T00:00:00Z
 Half of the 12 findings that were resolved in the last 30 days stayed for 2 hours or less. \
 7 differences accepted by exceptions. 2 exceptions without any difference. \
 3 invalid manifests could not be compared. 4 earlier findings could not be evaluated again.
+
+The first to look at:
+
+| severity | topic | cluster | field | values | it does |
+| :-- | :-- | :-- | :-- | :-- | :-- |
+| Critical | `or`&#124;`ders` | `eu` | `config.retention.ms` | `60000` (1 minute), wanted `604800000` (7 days) | \
+messages older than 1 minute will be deleted |
+| Critical | the whole cluster | `us` | `stuck` |  | others wait |
 
 | cluster | missing | config | invalid |
 | :-- | --: | --: | --: |

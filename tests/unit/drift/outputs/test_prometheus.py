@@ -34,7 +34,7 @@ def test_severities_teams_exceptions_and_ages_are_families(summary: dict[str, An
     assert found["findings_by_severity"] == {("Critical",): 3, ("High",): 5, ("Medium",): 0, ("Low",): 7}
     assert found["findings_by_responsible"][("billing", "Critical")] == 3
     assert found["findings_by_responsible"][("billing", "Medium")] == 0
-    assert found["new_findings_by_responsible"] == {("billing",): 2, (NO_TEAM,): 0}
+    assert found["new_findings_by_responsible"] == {("billing",): 2, (NO_TEAM,): 1}
     assert found["accepted_findings"] == {
         (kind.value,): {"unmanaged": 3, "spread": 1}.get(kind.value, 0) for kind in DriftClass
     }
@@ -70,7 +70,7 @@ def test_the_number_of_series_is_limited(summary: dict[str, Any]) -> None:
         for number in range(MAX_CLUSTERS + 3)
     ]
     teams = [
-        {"responsible": f"t{number:04d}", "findings": number, "bySeverity": {"Low": number}, "new": 1}
+        {"responsible": f"t{number:04d}", "findings": number, "bySeverity": {"Low": number}, "new": 1, "worse": 0}
         for number in range(MAX_RESPONSIBLE + 3)
     ]
     found = samples(summary | {"byCluster": clusters, "byResponsible": teams})

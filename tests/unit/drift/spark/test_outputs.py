@@ -19,10 +19,11 @@ from support.drift.small_fleet import (
     write_manifests,
     write_snapshot,
 )
-from topiarist.drift.findings import DriftClass, DriftFinding, make_row
+from topiarist.drift.findings import DriftClass, DriftFinding
 from topiarist.drift.history import ENDED_COLUMNS, RUN_TIME, STATE_BY_FILE, TREND_COLUMNS, PreviousReport, RunHistory
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.parquet import ParquetHistory
+from topiarist.drift.rows import make_row
 from topiarist.drift.spark import outputs
 from topiarist.drift.spark.engine import SparkEngine
 from topiarist.drift.spark.outputs import RemoteReportFolder, SparkHistory, load_previous

@@ -3,10 +3,10 @@
 const report = JSON.parse(document.getElementById("report-data").textContent);
 
 const SEVERITIES = ["Critical", "High", "Medium", "Low"];
-const CHOICES = ["severity", "class", "cluster", "responsible", "status", "planned", "risk"];
+const CHOICES = ["severity", "effect", "class", "cluster", "responsible", "status", "planned", "risk"];
 const SEARCHED = [
-  "cluster", "topic", "class", "field", "expected", "actual", "owner", "reasons", "explanation", "message", "manifest",
-  "file", "responsible", "severity",
+  "cluster", "topic", "class", "field", "expected", "actual", "owner", "effectReason", "reasons", "explanation",
+  "message", "manifest", "file", "responsible", "severity",
 ];
 
 const findings = (() => {

@@ -4,7 +4,7 @@ const planned = (row) => ({
   Change: `change (${row.risk})`, Refused: "refuse", Reported: "report",
 }[row.planned] ?? row.planned);
 
-const since = (row) => (row.status === "New" ? "new" : span(row.age));
+const since = (row) => (row.status === "New" ? "new" : `${row.status === "Worse" ? "worse, " : ""}${span(row.age)}`);
 
 // A finding about a document in git may have no cluster.
 const ofDocument = (row) => ["invalid", "expired"].includes(row.class) && row.cluster === "";
@@ -16,8 +16,18 @@ const topicName = (row) => {
 
 const where = (row) => (ofDocument(row) ? "" : clusterName(row.cluster));
 
-// The reason in one text: the explanation of the risk, the message of a refusal or notice, and the fix.
+// The reason of the plan in one text: the explanation of the risk, the message of a refusal or notice, and the fix.
 const reason = (row) => [row.message, row.explanation, row.hint].filter(Boolean).join("; ");
+
+// What the difference does now, in words.
+const EFFECT_WORDS = {
+  DataLoss: "data is lost", Availability: "clients fail", Cost: "it costs", Order: "order changes", None: "nothing",
+  Unknown: "unknown",
+};
+const effect = (row) => [
+  make("span", row.effect === "DataLoss" ? { class: "loss" } : {}, EFFECT_WORDS[row.effect] ?? row.effect),
+  row.effectReason ? ": " : "", outside(row.effectReason),
+];
 
 const responsible = (name) => (name ? outside(name) : make("span", { class: "dim" }, "none"));
 
@@ -39,7 +49,8 @@ const FIELDS = [
   ["Field", (row) => [row.field === "" ? "the topic as a whole" : outside(row.field)]],
   ["Expected", (row) => [valueOf(row, "expected")]],
   ["Actual", (row) => [valueOf(row, "actual")]],
-  ["Planned", (row) => [plan(row)]],
+  ["It does", effect],
+  ["The repair", (row) => [plan(row)]],
   ["Explanation", (row) => row.explanation && [outside(row.explanation)]],
   ["Reasons", (row) => row.reasons && [outside(row.reasons)]],
   ["Message", (row) => row.message && [outside(row.message)]],

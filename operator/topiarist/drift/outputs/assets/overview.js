@@ -18,14 +18,15 @@ const oldestFinding = () => {
 };
 
 const startUrgent = () => {
-  const { byRisk, byPlanned, new: fresh } = report.findings;
-  const losses = byRisk.DataLoss ?? 0;
+  const { byEffect, byPlanned, new: fresh, worse } = report.findings;
+  const losses = byEffect.DataLoss ?? 0;
   const refused = byPlanned.Refused ?? 0;
   const before = report.previous === null ? "no previous report: all are new" : `since ${moment(report.previous)}`;
   byId("urgent").append(...[
-    ["Data loss", number(losses), "a plan would remove data", losses && "loss", losses && { risk: "DataLoss" }],
+    ["Data loss", number(losses), "data or copies are lost now", losses && "loss", losses && { effect: "DataLoss" }],
     ["Refused", number(refused), "a plan refuses these changes", "", refused && { planned: "Refused" }],
     ["New", number(fresh), before, "", fresh && { status: "New" }],
+    ...(worse ? [["Worse", number(worse), "than in the previous report", "", { status: "Worse" }]] : []),
     oldestFinding(),
   ].map(card));
 };

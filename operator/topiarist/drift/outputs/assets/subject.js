@@ -35,7 +35,7 @@ const known = () => {
 
 const HEADS = [
   ["severity", "Severity"], ["topic", "Topic"], ["class", "Class and field"], ["expected", "Expected"],
-  ["actual", "Actual"], ["planned", "Plan and reason"], ["responsible", "Responsible"], ["since", "Age"],
+  ["actual", "Actual"], ["planned", "Effect, and repair"], ["responsible", "Responsible"], ["since", "Age"],
 ];
 
 // Cells that need their head as a label in a card.
@@ -51,9 +51,11 @@ const CELLS = {
   class: (row) => lines(row.class, outside(row.field)),
   expected: (row) => [valueOf(row, "expected")],
   actual: (row) => [valueOf(row, "actual")],
-  planned: planAndReason,
+  planned: (row) => [
+    ...(row.effect === "None" ? [] : [make("div", {}, ...effect(row))]), make("div", {}, ...planAndReason(row)),
+  ],
   responsible: (row) => [responsible(row.responsible)],
-  since: (row) => [make("span", row.status === "New" ? { class: "new" } : {}, since(row))],
+  since: (row) => [make("span", row.status !== "Unchanged" ? { class: "new" } : {}, since(row))],
 };
 
 // Tooltips with the text that a cell may be too narrow for.
@@ -62,11 +64,11 @@ const TITLES = {
   class: (row) => report.classes[row.class],
   expected: (row) => row.expected,
   actual: (row) => row.actual,
-  planned: reason,
+  planned: (row) => [row.effectReason, reason(row)].filter(Boolean).join("; "),
 };
 
 const LABELS = {
-  severity: "Severity", class: "Class", cluster: "Cluster", responsible: "Responsible", status: "Status",
+  severity: "Severity", effect: "Effect", class: "Class", cluster: "Cluster", responsible: "Responsible", status: "Status",
   planned: "Planned", risk: "Risk",
 };
 const NOTHING = { cluster: "the cluster", risk: "none", responsible: "none" };

@@ -1,0 +1,276 @@
+"""The rows of findings, the lines of ``findings.jsonl``: what a difference does, its severity, its place and its age.
+
+``drift.compare`` makes the row of each finding, ``drift.task`` completes it with its place in the manifests, a link to
+it, and who is responsible. A row has the fields of ``schemas/drift.json``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from bisect import bisect_left
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import quote
+
+from topiarist.desired.shared_specs import ClusterTopicSpecs
+from topiarist.drift.findings import (
+    CRITICAL_CLASSES,
+    MANIFEST_CLASSES,
+    MOVE_CLASSES,
+    DriftClass,
+    DriftFinding,
+    FindingRow,
+    Severity,
+    finding_id,
+)
+from topiarist.errors import FieldPath
+from topiarist.model.spec import Source, TopicSpec, find_origin
+from topiarist.planning.risk import Effect, EffectAssessment, assess_effect
+from topiarist.text import format_count
+
+if TYPE_CHECKING:
+    from topiarist.desired.resolve import Desired
+
+# The effect of a finding, and its severity.
+#
+# A finding has two axes: what the difference does as long as it is there, and what its repair does, which is the risk
+# of the planned change. Severity is the first alone: a topic that loses messages now comes before one that keeps too
+# many, however harmless the one repair, and however dangerous the other.
+
+
+SEVERITY_BY_EFFECT = {
+    Effect.DATA_LOSS: Severity.CRITICAL,
+    Effect.AVAILABILITY: Severity.HIGH,
+    Effect.UNKNOWN: Severity.HIGH,
+    Effect.COST: Severity.MEDIUM,
+    Effect.ORDER: Severity.MEDIUM,
+    Effect.NONE: Severity.LOW,
+}
+
+EFFECTS: Mapping[DriftClass, EffectAssessment] = {
+    DriftClass.MISSING: EffectAssessment(Effect.AVAILABILITY, "clients find no topic"),
+    DriftClass.UNEXPECTED: EffectAssessment(Effect.NONE),
+    DriftClass.ORPHANED: EffectAssessment(Effect.NONE),
+    DriftClass.PARTITIONS: EffectAssessment(Effect.ORDER, "keys are in other partitions than with the declared number"),
+    DriftClass.ASSIGNMENT: EffectAssessment(Effect.NONE, "the replicas are on other brokers than declared"),
+    DriftClass.DRAINED: EffectAssessment(Effect.COST, "a broker that must hold nothing cannot be removed"),
+    DriftClass.RACKS: EffectAssessment(Effect.AVAILABILITY, "the loss of one rack takes more replicas than it must"),
+    DriftClass.WIDTHS: EffectAssessment(Effect.AVAILABILITY, "some partitions have fewer replicas than others"),
+    DriftClass.SPREAD: EffectAssessment(Effect.COST, "some brokers have more to do than others"),
+    DriftClass.MOVING: EffectAssessment(Effect.COST, "brokers copy replicas"),
+    DriftClass.THROTTLE: EffectAssessment(
+        Effect.AVAILABILITY, "replication is limited: replicas that fall behind stay out of sync longer"
+    ),
+    DriftClass.STUCK: EffectAssessment(Effect.AVAILABILITY, "every other reassignment of the cluster waits for it"),
+    DriftClass.FAULT: EffectAssessment(Effect.AVAILABILITY, "the topic is not as Kafka makes topics"),
+    DriftClass.DORMANT: EffectAssessment(Effect.COST, "the topic takes space, and nothing uses it"),
+    DriftClass.OVERSIZED: EffectAssessment(Effect.COST, "the topic has more partitions than it needs"),
+    DriftClass.REFUSED: EffectAssessment(Effect.UNKNOWN, "its differences are not compared"),
+    DriftClass.UNKNOWN: EffectAssessment(Effect.UNKNOWN, "the cluster was not read"),
+    DriftClass.INVALID: EffectAssessment(Effect.UNKNOWN, "the document is not compared with any cluster"),
+    DriftClass.EXPIRED: EffectAssessment(Effect.UNKNOWN, "the differences that it accepted count again"),
+}
+"""The effect of each class that has the same effect with all values."""
+
+
+def assess_finding(finding: DriftFinding, settings: Mapping[str, str] = {}) -> EffectAssessment:
+    """Return what a difference does as long as it is there; ``settings`` are those of the brokers, by their names."""
+    field, expected, actual = finding.field, finding.expected, finding.actual
+    if finding.drift_class in (DriftClass.CONFIG, DriftClass.UNMANAGED):
+        return assess_effect(field.removeprefix("config."), expected, actual, settings)
+    if finding.drift_class is DriftClass.REPLICATION_FACTOR:
+        return _assess_replication_factor(expected, actual)
+    return EFFECTS[finding.drift_class]
+
+
+def _assess_replication_factor(expected: str | None, actual: str | None) -> EffectAssessment:
+    wanted, found = (min(int(each) for each in (text or "0").split(", ")) for text in (expected, actual))
+    if found < wanted:
+        return EffectAssessment(
+            Effect.DATA_LOSS, f"{format_count(found, 'replica')} instead of {wanted}: fewer lost brokers lose messages"
+        )
+    return EffectAssessment(Effect.COST, "more replicas than wanted take disk space")
+
+
+def find_severity(drift_class: DriftClass, effect: Effect) -> Severity:
+    """Return the severity of a finding, by its effect; classes in ``CRITICAL_CLASSES`` are critical."""
+    return Severity.CRITICAL if drift_class in CRITICAL_CLASSES else SEVERITY_BY_EFFECT[effect]
+
+
+def is_worse(row: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
+    """Return whether a finding is worse than in an earlier report: its severity, or its value in the same direction."""
+    order = [each.value for each in Severity]
+    if row["severity"] != earlier["severity"]:
+        return order.index(row["severity"]) < order.index(earlier["severity"])
+    drift_class = DriftClass(row["class"])
+    if row["actual"] == earlier["actual"] or drift_class in EFFECTS:
+        return False
+    moved = assess_finding(DriftFinding(drift_class, row["field"], earlier["actual"], row["actual"]))
+    return moved.effect is not Effect.NONE and moved.effect.value == row["effect"]
+
+
+# Rows of findings: the lines of ``findings.jsonl``, from a finding and from what only the manifests know of it.
+#
+# ``make_row`` converts a finding where it is found. ``RowCompleter`` adds the place of the finding in the manifests, a
+# link to it, and who is responsible. ``drift.task`` calls both for each cluster, in any process.
+
+NEW, WORSE, UNCHANGED = "New", "Worse", "Unchanged"
+"""Status of a finding. ``Worse``: the previous report had it with a lower severity, or with a less harmful value."""
+
+LINK_FIELDS = ("file", "line", "cluster", "topic")
+"""The fields of a row that a link template may contain, each in braces."""
+
+_LINK_FIELD = re.compile(rf"\{{({'|'.join(LINK_FIELDS)})\}}")
+
+_MAX_CACHED_PLACES = 1 << 16
+"""Number of places in manifests that are kept: to find a place, its document is parsed again."""
+
+
+class RowOptions(NamedTuple):
+    """Options of a run for its rows: the template of links, and the label with the responsible team (empty: none).
+
+    ``words`` are the paths and options of a command about the same manifests and clusters, ``cluster_words`` those of
+    one that reads only Cluster documents: with them, the command of a finding runs as it is printed.
+    """
+
+    link_template: str = ""
+    owner_label: str = ""
+    words: tuple[str, ...] = ()
+    cluster_words: tuple[str, ...] = ()
+
+
+def make_row(
+    cluster: str,
+    topic: str,
+    finding: DriftFinding,
+    taken_at: str,
+    owner: str | None = None,
+    settings: Mapping[str, str] = {},
+) -> FindingRow:
+    """Return a finding as a row with status ``NEW``; ``owner`` is that of the topic's ownership record.
+
+    ``settings`` are those of the brokers. The row has no place, and the responsible is ``owner``: see ``RowCompleter``.
+    """
+    effect = assess_finding(finding, settings)
+    row: FindingRow = {
+        "cluster": cluster,
+        "topic": topic,
+        "class": finding.drift_class.value,
+        "field": finding.field,
+        "expected": finding.expected,
+        "actual": finding.actual,
+        "effect": effect.effect.value,
+        "effectReason": effect.explanation,
+        "planned": finding.planned.value,
+        "risk": None if finding.risk is None else finding.risk.label,
+        "explanation": finding.explanation,
+        "reasons": [reason.value for reason in finding.reasons],
+        "message": finding.message,
+        "hint": finding.hint,
+        "owner": owner,
+        "modifiedExternally": False,
+        "takenAt": taken_at,
+        "firstSeen": taken_at,
+        "seenSince": taken_at,
+        "episodes": 1,
+        "ageSeconds": 0,
+        "status": NEW,
+        "manifest": None,
+        "file": None,
+        "line": None,
+        "link": None,
+        "responsible": owner,
+        "severity": find_severity(finding.drift_class, effect.effect).value,
+        "command": "",
+    }
+    return {**row, "id": finding_id(row)}
+
+
+def make_command(row: FindingRow, options: RowOptions) -> str:
+    """Return the command that shows a finding on the cluster, or the errors of its document."""
+    topic, given = row["topic"], options.words
+    if row["class"] in MANIFEST_CLASSES:
+        return shlex.join(["topiarist", "validate", row["file"]])
+    named = ["--cluster", row["cluster"]] if row["cluster"] else []
+    if not topic:
+        is_move = DriftClass(row["class"]) in MOVE_CLASSES
+        return shlex.join(["topiarist", *(["moves", *options.cluster_words] if is_move else ["list", *given]), *named])
+    if topic.startswith("-"):  # a valid name in Kafka, and not an option
+        paths = given[: next((at for at, word in enumerate(given) if word.startswith("--")), len(given))]
+        return shlex.join(["topiarist", "describe", *given[len(paths) :], *named, "--", topic, *paths])
+    return shlex.join(["topiarist", "describe", topic, *given, *named])
+
+
+class RowCompleter:
+    """A completer that adds place, link and responsible to the rows of a cluster."""
+
+    def __init__(self, desired: Desired, options: RowOptions) -> None:
+        self._desired = desired
+        self._options = options
+        self._find_line = lru_cache(_MAX_CACHED_PLACES)(_find_line)
+
+    def complete_rows(self, cluster: str, rows: Sequence[FindingRow]) -> None:
+        """Add the fields to the rows of a cluster of the run."""
+        if not rows:  # most clusters of a fleet: their specs need not be sorted
+            return
+        specs = self._desired.specs[cluster]
+        shared = specs.shared_specs if isinstance(specs, ClusterTopicSpecs) else specs
+        labels = self._desired.clusters[cluster].labels
+        for row in rows:
+            spec = find_spec(shared, row["topic"])
+            if spec:
+                path = _find_path(spec, row["field"])
+                row["manifest"] = spec.manifest.full_name
+                row["file"], row["line"] = self._find_line(cast(Hashable, spec.manifest.source), path)
+            self.finish(row, spec.labels if spec else {}, labels)
+
+    def finish(self, row: FindingRow, *labels: Mapping[str, str]) -> None:
+        """Add link, responsible and command to a row that has its place; the first of ``labels`` with a team counts.
+
+        The link is the template with the values of the row, percent-encoded.
+        """
+        row["command"] = make_command(row, self._options)
+        if self._options.link_template and row["file"]:
+            row["link"] = _LINK_FIELD.sub(lambda field: quote(str(row[field[1]] or "")), self._options.link_template)
+        label = self._options.owner_label
+        if label and (found := next((each[label] for each in labels if label in each), None)):
+            row["responsible"] = found
+
+
+def find_link_problem(template: str) -> str:
+    """Return the part of a link template that is no field of ``LINK_FIELDS``; empty for a valid template."""
+    unknown = re.search(r"\{[^{}]*\}?|\}", _LINK_FIELD.sub("", template))
+    return unknown[0] if unknown else ""
+
+
+def find_spec(specs: Sequence[TopicSpec], topic: str) -> TopicSpec | None:
+    """Return the spec of a topic; ``specs`` are in order of topic."""
+    index = bisect_left(specs, topic, key=_topic_of)
+    return specs[index] if index < len(specs) and specs[index].topic == topic else None
+
+
+def _topic_of(spec: TopicSpec) -> str:
+    return spec.topic
+
+
+def _find_path(spec: TopicSpec, field: str) -> FieldPath:
+    """Return the path of a field in its manifest; empty if the manifest as a whole decides it."""
+    if not field:
+        return ()
+    first, _, key = field.partition(".")
+    steps = (first, key) if first == "config" else field.split(".")
+    path = tuple(int(step) if step.isdecimal() else step for step in steps)
+    origin = find_origin(spec, *path)
+    return origin.path if origin.source is spec.manifest.source and origin.path != ("spec",) else ()
+
+
+def _find_line(source: Hashable, path: FieldPath) -> tuple[str, int | None]:
+    place = cast(Source, source).locate(path)
+    return place.file, place.line or None
+
+
+def sort_key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the key of the order of rows of one cluster."""
+    return row["topic"], row["class"], row["field"]

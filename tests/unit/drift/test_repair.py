@@ -1,0 +1,202 @@
+"""The ways from findings to their repair: a plan for exactly these, an edit of manifests, an acceptance."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.drift.small_fleet import (
+    cluster_state,
+    owned_topic,
+    read_rows,
+    run_drift,
+    topic_document,
+    write_manifests,
+    write_snapshot,
+)
+from topiarist.cli.main import run
+from topiarist.drift.findings import finding_id
+from topiarist.drift.repair import FindingSelection, make_exceptions
+
+WEEK, MONTH = "604800000", "2592000000"
+BOTH = ["eu", "us"]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Return manifests of four topics on two clusters, with a report beside them."""
+    state = {
+        "eu": [
+            owned_topic("clicks", config={"retention.ms": MONTH}),
+            owned_topic("orders", config={"retention.ms": "60000", "min.insync.replicas": "1"}),
+            owned_topic("users", config={"retention.ms": MONTH}),
+        ],
+        "us": [
+            owned_topic("clicks", config={"retention.ms": MONTH}),
+            owned_topic("orders", config={"retention.ms": WEEK, "min.insync.replicas": "2"}),
+            owned_topic("users", config={"retention.ms": WEEK}),
+        ],
+    }
+    for name, topics in state.items():
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, *topics))
+    config = {"retention.ms": int(WEEK)}
+    documents = [
+        topic_document("clicks", BOTH, config=config),
+        topic_document("orders", BOTH, config={**config, "min.insync.replicas": 2}),
+        topic_document("payments", BOTH),
+        topic_document("users", BOTH, config=config),
+    ]
+    manifests = write_manifests(tmp_path / "manifests", BOTH, *documents)
+    assert run_drift(manifests, tmp_path / "report", "-q") == 0
+    return manifests
+
+
+def fix(fleet: Path, *words: str) -> int:
+    """Run ``topiarist drift --fix`` on the report of the fleet; return its exit code."""
+    return run(["drift", str(fleet), "--from", str(fleet.parent / "report"), "-q", "--fix", *words])
+
+
+def keys_after(fleet: Path) -> list[tuple[str, str, str]]:
+    """Return cluster, topic and field of the findings of a new report."""
+    out = fleet.parent / "again"
+    run_drift(fleet, out, "-q")
+    return [(row["cluster"], row["topic"], row["field"] or row["class"]) for row in read_rows(out)]
+
+
+ALL = [
+    ("eu", "clicks", "config.retention.ms"),
+    ("eu", "orders", "config.min.insync.replicas"),
+    ("eu", "orders", "config.retention.ms"),
+    ("eu", "payments", "missing"),
+    ("eu", "users", "config.retention.ms"),
+    ("us", "clicks", "config.retention.ms"),
+    ("us", "payments", "missing"),
+]
+
+
+def test_the_manifests_get_what_the_clusters_have(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A value that all clusters have is edited in its place, another one becomes an override for its cluster."""
+    assert keys_after(fleet) == ALL
+    capsys.readouterr()
+    assert fix(fleet, "manifest", "--field", "config.*", "--write") == 0
+    assert keys_after(fleet) == [key for key in ALL if key[2] == "missing"]
+    text = (fleet / "all.yaml").read_text()
+    specs = {each["metadata"]["name"]: each["spec"] for each in yaml.safe_load_all(text)}
+    assert specs["clicks"]["config"] == {"retention.ms": "30d"}
+    assert "overrides" not in specs["clicks"]
+    assert specs["orders"]["overrides"] == [
+        {"clusters": ["eu"], "config": {"min.insync.replicas": 1, "retention.ms": "1m"}}
+    ]
+    assert specs["users"]["config"] == {"retention.ms": int(WEEK)}
+    assert specs["users"]["overrides"] == [{"clusters": ["eu"], "config": {"retention.ms": "30d"}}]
+
+
+def test_the_diff_is_one_that_git_applies(
+    fleet: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --write the command prints a diff, and the files are as before until git applies it."""
+    monkeypatch.chdir(fleet.parent)
+    (row,) = [each for each in read_rows(fleet.parent / "report") if each["topic"] == "users"]
+    capsys.readouterr()
+    assert fix(fleet, "manifest", "--id", row["id"]) == 0
+    diff = capsys.readouterr().out
+    assert keys_after(fleet) == ALL
+    done = subprocess.run(["git", "apply", "-"], input=diff, text=True, check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert keys_after(fleet) == [key for key in ALL if key[1] != "users"]
+
+
+def test_an_acceptance_is_for_exactly_these_findings(fleet: Path) -> None:
+    """The documents accept the selected findings until their day, and no other one."""
+    words = ("--author", "ops", "--until", "2999-01-31", "--reason", "PLAT-7", "--out", str(fleet / "accepted.yaml"))
+    assert fix(fleet, "accept", "--field", "config.retention.ms", *words) == 0
+    assert keys_after(fleet) == [key for key in ALL if key[2] != "config.retention.ms"]
+
+
+def test_a_plan_has_the_selected_findings_alone(fleet: Path, tmp_path: Path) -> None:
+    """The saved plan changes what was selected: not another key of the same topic, and no other topic or cluster."""
+    saved = tmp_path / "plan.json"
+    words = ("--severity", "critical", "--topic", "orders", "--field", "config.min.*", "--out", str(saved))
+    assert fix(fleet, "plan", *words, "--snapshots", str(fleet.parent / "snapshots")) == 0
+    (cluster,) = json.loads(saved.read_text())["clusters"]
+    (topic,) = cluster["topics"]
+    assert (cluster["name"], topic["topic"]) == ("eu", "orders")
+    assert json.dumps(topic["changes"]).count("min.insync.replicas") == 1
+    assert "retention.ms" not in json.dumps(topic["changes"])
+
+
+def test_ids_are_those_of_the_key_alone(fleet: Path) -> None:
+    """The id of a finding is the same in all reports, whatever its values are, and no two findings share one."""
+    rows = read_rows(fleet.parent / "report")
+    assert all(row["id"] == finding_id({**row, "actual": "other"}) for row in rows)
+    assert len({row["id"] for row in rows}) == len(rows)
+
+
+def test_every_command_runs_as_it_is_printed(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command of each finding shows it without another word: it has the paths and the snapshots of the run."""
+    for row in read_rows(fleet.parent / "report"):
+        program, *words = shlex.split(row["command"])
+        assert program == "topiarist"
+        assert run(words) == 0, row["command"]
+        assert row["topic"] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("plan",), "give --from"),
+        (("accept", "--from", "report", "--author", "a"), "give --until, --reason"),
+        (("accept", "--from", "report", "--author", "a", "--until", "soon", "--reason", "b"), "wanted a day"),
+        (("plan", "--from", "report", "--write"), "--write is for"),
+        (("plan", "--from", "report", "--live"), "give no --live"),
+    ],
+)
+def test_what_a_repair_needs_is_said(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong use is an error with what to give, before anything is read."""
+    assert run(["drift", "topics", "--fix", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+ROW: dict[str, Any] = {
+    **{"id": "0" * 12, "cluster": "eu", "topic": "orders", "class": "config", "field": "config.x"},
+    **{"severity": "High", "responsible": "shop", "manifest": "orders"},
+}
+
+
+@pytest.mark.parametrize(
+    ("selection", "others"),
+    [
+        (FindingSelection(ids=("0" * 12,)), {"id": "1" * 12}),
+        (FindingSelection(severities=("High",)), {"severity": "Low"}),
+        (FindingSelection(classes=("config",)), {"class": "racks"}),
+        (FindingSelection(fields=("config.*",)), {"field": "partitions"}),
+        (FindingSelection(topics=("ord*",)), {"topic": "users"}),
+        (FindingSelection(clusters=("eu",)), {"cluster": "us"}),
+        (FindingSelection(responsible=("shop",)), {"responsible": None}),
+        (FindingSelection(manifests=("orders",)), {"manifest": "users"}),
+    ],
+)
+def test_a_selection_is_by_each_of_its_fields(selection: FindingSelection, others: dict[str, Any]) -> None:
+    """Each given field restricts the selection, and an empty one does not."""
+    assert FindingSelection().matches(ROW)
+    assert selection.matches(ROW)
+    assert not selection.matches(ROW | others)
+
+
+def test_an_exception_never_covers_more_than_was_selected() -> None:
+    """Topics share a document only if they have the same clusters: its patterns are a product."""
+    rows = [ROW | {"topic": topic, "cluster": cluster} for topic, cluster in (("a", "eu"), ("a", "us"), ("b", "eu"))]
+    rows += [ROW | {"class": "unknown", "topic": ""}]
+    documents, unfixed = make_exceptions(rows, author="ops", until="2027-01-31", reason="why")
+    assert [(each["spec"]["clusters"], each["spec"]["topics"]) for each in documents] == [
+        (["eu"], ["b"]),
+        (["eu", "us"], ["a"]),
+    ]
+    assert len({each["metadata"]["name"] for each in documents}) == 2
+    assert [each.row["class"] for each in unfixed] == ["unknown"]
