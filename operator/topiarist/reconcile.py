@@ -20,6 +20,7 @@ from topiarist.model.state import ClusterState
 from topiarist.planning.moves.gate import withhold_unhealthy_moves
 from topiarist.planning.moves.leaders import add_elections, find_candidates, has_moves, only_moves, without_moves
 from topiarist.planning.planner import make_plan
+from topiarist.planning.preconditions import find_impossible
 from topiarist.ports import (
     NO_CONTROL,
     NO_MOVE_OPTIONS,
@@ -54,6 +55,7 @@ def plan_cluster(
     """
     plan = require_all_topics_planned(make_plan(state, spec, topics, options), topics)
     plan = _plan_elections(cluster, refuse_unhealthy_moves(cluster, plan, state), state, topics)
+    plan = _withhold_all_topics(plan, find_impossible(state.capabilities, plan.actionable_topics()))
     return _withhold_all_topics(plan, cluster.find_refusals(plan) if plan.has_changes else {})
 
 

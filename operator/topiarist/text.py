@@ -75,6 +75,12 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def to_camel_case(name: str) -> str:
+    """Return a name with underscores as a field of a document: ``topic_ids`` as ``topicIds``."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
 def _format_amount(value: int, unit: int) -> tuple[str, str]:
     if value % unit == 0:
         return f"{value // unit:,}", ""

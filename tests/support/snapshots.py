@@ -10,6 +10,7 @@ from topiarist.adapters.size_limits import ListSizes, build_list_limits
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, ClusterMode, KnownConfig
+from topiarist.model.capabilities import UNKNOWN, Capabilities, Support
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
 from topiarist.model.usage import (
@@ -63,6 +64,9 @@ FULL_STATE = ClusterState(
     size_limits=build_list_limits(FULL_SIZES),
     mode=ClusterMode.KRAFT,
     bypasses_brokers=False,
+    capabilities=Capabilities(
+        replica_lists=UNKNOWN, deletion_by_id=Support(False, "by name"), freshness=Support(False, "no right", True)
+    ),
     known_configs={"retention.ms": KnownConfig("LONG", "604800000"), "vendor.key": KnownConfig()},
     fenced_brokers={4: "a", 5: None},
     warnings=("/feature cannot be read: it is empty",),

@@ -40,7 +40,7 @@ from topiarist.drift.snapshots import (
 from topiarist.drift.task import Caches, LiveCluster, Part, Shipped, Source, encode_line, run_in_processes, work
 from topiarist.errors import Reason, TopiaristError, missing_packages_error
 from topiarist.model.spec import ClusterSpec
-from topiarist.text import format_count, printable
+from topiarist.text import format_count, printable, to_camel_case
 
 if TYPE_CHECKING:
     from topiarist.adapters.manifests.loader import InvalidDocument
@@ -269,7 +269,7 @@ class SummaryBuilder:
             "previous": previous.as_of,
             "owner": shipped.options.owner,
             "clusters": {"declared": total, "compared": len(compared), "unknown": total - len(compared)},
-            "topics": {_to_camel_case(name): number for name, number in asdict(self._topics).items()},
+            "topics": {to_camel_case(name): number for name, number in asdict(self._topics).items()},
             "findings": findings,
             "byCluster": self._clusters,
             "incomplete": self._incomplete,
@@ -351,11 +351,6 @@ class SummaryBuilder:
 
 def _median(seconds: Sequence[int]) -> int | None:
     return int(median(seconds)) if seconds else None
-
-
-def _to_camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
 
 
 def _sort_nonzero(numbers: Mapping[str, int]) -> dict[str, int]:

@@ -7,6 +7,7 @@ for people.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -15,19 +16,27 @@ from msgspec import Struct
 class Support(NamedTuple):
     """An answer to whether a cluster can do one thing; None: only a try shows it.
 
-    ``why`` says how that is known, and what is missing; empty if nothing is.
+    ``why`` says how that is known, and what is missing; empty if nothing is. With ``lacks_right`` the cluster can do
+    it, and denies it to the user of this run.
     """
 
     is_given: bool | None = True
     why: str = ""
+    lacks_right: bool = False
 
     @property
     def is_denied(self) -> bool:
-        """Return whether the cluster certainly cannot do it."""
+        """Return whether the cluster certainly does not do it."""
         return self.is_given is False
+
+    @property
+    def is_missing(self) -> bool:
+        """Return whether the cluster can do it for no user."""
+        return self.is_denied and not self.lacks_right
 
 
 GIVEN = Support()
+UNKNOWN = Support(None)
 
 
 class Capabilities(Struct, frozen=True):
@@ -42,12 +51,18 @@ class Capabilities(Struct, frozen=True):
     """Something proves that what was read is not old."""
     config_sources: Support = GIVEN
     """Answers about configs say which values a topic sets itself."""
+    creation: Support = GIVEN
+    """Topics are created."""
     replica_lists: Support = GIVEN
     """The replica lists of a creation are carried out as they are."""
+    growth: Support = GIVEN
+    """Partitions are added to topics."""
     growth_lists: Support = GIVEN
     """The replica lists of new partitions are carried out as they are."""
     config_changes: Support = GIVEN
     """Single config keys are set and removed, without the others."""
+    deletion: Support = GIVEN
+    """Topics are deleted."""
     deletion_by_id: Support = GIVEN
     """A deletion names the id of its topic, so that it never deletes a later one."""
     transactions: Support = GIVEN
@@ -64,6 +79,10 @@ class Capabilities(Struct, frozen=True):
     """The rate at which brokers copy replicas can be limited."""
     quotas: Support = GIVEN
     """The brokers tell when a quota accepts more changes."""
+
+    def items(self) -> Iterator[tuple[str, Support]]:
+        """Yield the name of each capability with its support, in their order."""
+        return ((name, getattr(self, name)) for name in self.__struct_fields__)
 
 
 APACHE_KAFKA = Capabilities()

@@ -283,6 +283,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
             *(() if options.selection else find_drain_warnings(state, cluster.drain_brokers, declared, plans)),
             *warnings,
             *_bypass_warnings(state, plans),
+            *_deletion_warnings(state, plans),
             *((f"only topics selected by {options.selection} were compared",) if options.selection else ()),
         ),
         sizes=_measure_topics(state, options, declared),
@@ -565,6 +566,16 @@ def _batch_warnings(state: ClusterState) -> Iterable[str]:
         yield f"{name} is done, and its throttles are still set: the next apply of that owner puts them back"
     else:
         yield f"{name} is done, and its record is still there: the next apply of that owner deletes it"
+
+
+def _deletion_warnings(state: ClusterState, plans: Sequence[TopicPlan]) -> Iterable[str]:
+    by_id = state.capabilities.deletion_by_id
+    changes = chain.from_iterable(plan.changes for plan in plans if plan.is_actionable)
+    if by_id.is_missing and any(isinstance(change, DeleteTopic) for change in changes):
+        yield (
+            "topics are deleted by name: apply compares the id of each directly before, and would delete a topic that"
+            f" is deleted and recreated in between ({by_id.why})"
+        )
 
 
 def _bypass_warnings(state: ClusterState, plans: Sequence[TopicPlan]) -> Iterable[str]:

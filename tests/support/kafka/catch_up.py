@@ -7,7 +7,8 @@ from contextlib import closing, suppress
 from support.waiting import wait_until
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read.sync import offers_quorum, read_quorum
+from topiarist.adapters.kafka_admin.read.capabilities import offers_quorum
+from topiarist.adapters.kafka_admin.read.sync import read_quorum
 from topiarist.errors import TopiaristError
 from topiarist.model.access import KafkaAccess
 

@@ -68,6 +68,9 @@ class Fault(NamedTuple):
 class MemorySession(Offering):
     """A session that is its only connection."""
 
+    changed_at = 0.0
+    is_reassigning = False
+
     def any_broker(self) -> Any:
         """Return this connection; so do the next methods."""
         return self

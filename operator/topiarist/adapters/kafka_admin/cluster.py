@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities, find_mode
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
-from topiarist.adapters.kafka_admin.read.refusals import find_not_offered, find_refusals
-from topiarist.adapters.kafka_admin.read.state import RecordsView, find_missing_for_records, read_state
-from topiarist.adapters.kafka_admin.read.sync import find_mode, read_quorum, sync
+from topiarist.adapters.kafka_admin.read.refusals import find_refusals
+from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
+from topiarist.adapters.kafka_admin.read.sync import read_quorum, sync, sync_to_read
 from topiarist.adapters.kafka_admin.read.topic_reader import (
     FirstLook,
     RecentState,
@@ -34,6 +35,7 @@ from topiarist.adapters.kafka_admin.records.run import ClusterView, LeftRecordsC
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
 from topiarist.model.access import KafkaAccess
+from topiarist.model.capabilities import Capabilities
 from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
 from topiarist.model.plan import Issue, Plan
@@ -48,6 +50,7 @@ from topiarist.model.state import (
     TopicState,
 )
 from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
+from topiarist.planning.preconditions import find_impossible
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 if TYPE_CHECKING:
@@ -77,6 +80,7 @@ class KafkaCluster:
         self._records_topic_id = access.records.known_id
         self._read_left_records = read_left_records
         self._recorded_ids: Mapping[str, str | None] = {}
+        self._number: int | None = None
         self._recent: tuple[RecentState, RecordsRun] | None = None
         self._session.any_broker()
 
@@ -104,6 +108,8 @@ class KafkaCluster:
         began = time.monotonic()
         with translate_errors():
             run, records = self._read_records()
+        if records.number != self._number:
+            self._number, self._session.changed_at = records.number, time.monotonic()  # another run may have written
         self._records_topic_id = records.meta.topic_id if records.meta else self._records_topic_id
         state = read_state(self._session, view_records(records))
         if records.meta:
@@ -160,7 +166,7 @@ class KafkaCluster:
         from topiarist.planning.moves.ledger import carry_out
 
         with translate_errors():
-            for issue, *_ in find_not_offered(self._session.any_broker(), plan.actionable_topics()).values():
+            for issue, *_ in find_impossible(self._find_capabilities(), plan.actionable_topics()).values():
                 raise TopiaristError(issue.reason, issue.message)  # before any throttle is written
             parts = self._session, self._move_reader(), self._open_records_to_write(), plan, options, stop
             yield from carry_out(plan, lambda: Mover(*parts).execute(), lambda: Elector(*parts).execute())
@@ -251,7 +257,7 @@ class KafkaCluster:
             if error.reason is Reason.UNREACHABLE:
                 raise
         else:
-            read_again(lambda: sync(self._session))
+            read_again(lambda: sync_to_read(self._session))
         return run, run.read(checks_config=False)
 
     def _read_transaction_settings(self, state: ClusterState) -> Mapping[str, str]:
@@ -311,9 +317,14 @@ class KafkaCluster:
 
         Raises ``TopiaristError`` if the brokers take no records.
         """
-        if block := find_missing_for_records(self._session.any_broker()):
-            raise TopiaristError(Reason.NOT_OFFERED, block.message)
+        records = self._find_capabilities().transactions
+        if records.is_denied:
+            raise TopiaristError(Reason.NOT_OFFERED, records.why)
         return run or self._open_records()
+
+    def _find_capabilities(self) -> Capabilities:
+        """Return what the brokers offer now."""
+        return find_capabilities(self._session.any_broker())
 
     def _open_records(self) -> RecordsRun:
         return RecordsRun(

@@ -21,6 +21,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
 from topiarist.kafka.types import Broker, ClusterMode, KnownConfig, Replicas, parse_version
 from topiarist.model.access import Via, via_of
+from topiarist.model.capabilities import APACHE_KAFKA, GIVEN, Capabilities, Support
 from topiarist.model.moves import RequestedReassignment
 from topiarist.model.state import (
     ClusterState,
@@ -41,6 +42,7 @@ from topiarist.model.usage import (
     UsageProblem,
     UsageState,
 )
+from topiarist.text import to_camel_case
 
 # Times in snapshot rows: UTC, in whole seconds, in one form of text.
 
@@ -256,6 +258,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row], max_reply_bytes: int | N
         bypasses_brokers=_is_through_zookeeper(cluster_row),
         known_configs=_decode_known_configs(cluster_row.get("knownConfigs")),
         fenced_brokers={broker["id"]: broker["rack"] for broker in cluster_row.get("fencedBrokers", ())},
+        capabilities=_decode_capabilities(cluster_row.get("capabilities", ())),
         evidence=decode_evidence(cluster_row["evidence"]) if cluster_row.get("evidence") else None,
         usage={row["topic"]: decode_usage(row) for row in rows if row["kind"] == "usage"},
     )
@@ -276,6 +279,22 @@ def _decode_known_configs(rows: Sequence[Row] | None) -> Mapping[str, KnownConfi
     if rows is None:
         return None
     return {intern(row["config"]): KnownConfig(row["type"], row["default"]) for row in rows}
+
+
+def _capabilities_field(capabilities: Capabilities) -> Row:
+    """Return the field of the capabilities that are not those of Apache Kafka; empty without one."""
+    rows = [
+        {"name": to_camel_case(name), "given": each.is_given, "why": each.why, "lacksRight": each.lacks_right}
+        for name, each in capabilities.items()
+        if each != GIVEN
+    ]
+    return {"capabilities": rows} if rows else {}
+
+
+def _decode_capabilities(rows: Sequence[Row]) -> Capabilities:
+    found = {row["name"]: Support(row["given"], row["why"], row["lacksRight"]) for row in rows}
+    names = ((name, to_camel_case(name)) for name, _ in APACHE_KAFKA.items())
+    return Capabilities(**{name: found[field] for name, field in names if field in found})
 
 
 def _cluster_row(state: ClusterState, row_count: int) -> Row:
@@ -316,6 +335,7 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         if state.known_configs is None
         else [{"config": name, **known._asdict()} for name, known in sorted(state.known_configs.items())],
         "fencedBrokers": [{"id": broker, "rack": rack} for broker, rack in sorted(state.fenced_brokers.items())],
+        **_capabilities_field(state.capabilities),
         **({"evidence": encode_evidence(state.evidence)} if state.evidence else {}),
     }
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import (
+    NEEDS,
     NO_ID,
     Connection,
     Disconnected,
@@ -84,6 +85,8 @@ class ScriptedConnection:
         if name in self._session.unsupported or (name == "DescribeQuorum" and 55 not in self._session.api_keys):
             raise UnsupportedRequest(f"the brokers do not offer {name}")
         known = self._session.versions.get(name, request.max_version)
+        if known < (first := NEEDS[name].first if name in NEEDS else 0):
+            raise UnsupportedRequest(f"the brokers offer {name} up to version {known}, not {first}")
         return int(min(known, request.max_version, known if at_most is None else at_most))
 
     @property
@@ -135,6 +138,8 @@ class ScriptedSession:
         self.api_keys: set[int] = {3, 55, 60}
         self.features = Features(epoch=0)
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.changed_at = 0.0
+        self.is_reassigning = False
 
     def answer(self, sent: Sent) -> Any:
         """Return the next answer to a request of this name."""

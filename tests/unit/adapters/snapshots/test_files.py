@@ -23,6 +23,7 @@ from topiarist.adapters.snapshots import files
 from topiarist.adapters.snapshots.files import Snapshot, SnapshotFiles, dump_snapshot, file_name, load_snapshot
 from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
+from topiarist.model.capabilities import APACHE_KAFKA
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState
 from topiarist.planning.planner import make_plan
@@ -113,6 +114,7 @@ YOUNGER = {
     "via",
     "knownConfigs",
     "fencedBrokers",
+    "capabilities",
     "evidence",
 }
 """Fields that the rows of earlier releases do not have."""
@@ -131,6 +133,7 @@ def test_a_snapshot_of_an_earlier_release_is_read(tmp_path: Path) -> None:
             bypasses_brokers=True,
             known_configs=None,
             fenced_brokers={},
+            capabilities=APACHE_KAFKA,
             requested_reassignments=(),
             requested_at_ms=None,
             batch=None,

@@ -11,7 +11,7 @@ import time
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -56,6 +56,15 @@ class Need(NamedTuple):
     first: int = 0
 
 
+TOPIC_IDS_VERSION = 10
+"""The first version of Metadata with topic ids: Kafka 2.8 and later."""
+
+DELETION_BY_ID_VERSION = 6
+"""The first version of DeleteTopics that names topics by their ids: Kafka 2.8 and later."""
+
+UPDATE_METADATA_KEY = 6
+"""The API key of the request with which the controller of ZooKeeper mode updates brokers: no KRaft broker offers it."""
+
 NEEDS: Mapping[str, Need] = {
     "SaslHandshake": Need("log in", 1),
     "SaslAuthenticate": Need("log in"),
@@ -63,6 +72,7 @@ NEEDS: Mapping[str, Need] = {
     "DescribeConfigs": Need("read configs", 1),
     "DescribeQuorum": Need("know how old the metadata are"),
     "ListPartitionReassignments": Need("read reassignments in progress"),
+    "DescribeCluster": Need("see fenced brokers", 2),
     "ListOffsets": Need("read offsets", 2),
     "Fetch": Need("read the records in its topic", 4),
     "FindCoordinator": Need("write its records", 1),
@@ -73,7 +83,7 @@ NEEDS: Mapping[str, Need] = {
     "CreateTopics": Need("create topics", 1),
     "CreatePartitions": Need("add partitions"),
     "IncrementalAlterConfigs": Need("change configs"),
-    "DeleteTopics": Need("delete topics by their ids", 6),
+    "DeleteTopics": Need("delete topics", 1),
     "AlterPartitionReassignments": Need("move replicas"),
     "ElectLeaders": Need("elect leaders"),
 }
@@ -111,21 +121,6 @@ def choose_version(versions: Versions, request: Any, at_most: int | None = None)
         message = f"the brokers offer {name_of(request)} in {found}, and {wanted} is needed to {need.purpose}"
         raise UnsupportedRequest(message)
     return int(version)
-
-
-def find_missing(connection: Offering, requests: Collection[Any]) -> UnsupportedRequest | None:
-    """Return the error of the first of these requests that is not offered; None if all are."""
-    for request in requests:
-        try:
-            connection.version_of(request)
-        except UnsupportedRequest as error:
-            return error
-    return None
-
-
-def offers(connection: Offering, request: Any) -> bool:
-    """Return whether the broker offers a request."""
-    return find_missing(connection, [request]) is None
 
 
 def _describe_range(low: int, high: int) -> str:

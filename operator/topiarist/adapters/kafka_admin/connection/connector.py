@@ -17,7 +17,12 @@ from typing import Any, TypeVar
 from topiarist.adapters import tls
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.authentication import Authenticator, LoginRefused
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected
+from topiarist.adapters.kafka_admin.connection.connection import (
+    TOPIC_IDS_VERSION,
+    UPDATE_METADATA_KEY,
+    Connection,
+    Disconnected,
+)
 from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest, SaslHandshakeRequest
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
@@ -134,10 +139,6 @@ def _open_socket(family: int, target: Any, timeout: float) -> socket.socket:
     return opened
 
 
-TOPIC_IDS_VERSION = 10
-"""The first version of Metadata with topic ids: Kafka 2.8 and later."""
-
-
 class RefusedByCluster(TopiaristError):
     """A refusal that all brokers of the cluster share, so that no other broker is tried."""
 
@@ -145,7 +146,8 @@ class RefusedByCluster(TopiaristError):
 class Connector:
     """Opens the connections of one session. ``connect_timeout`` is for everything until a connection can be used.
 
-    Brokers without topic ids are refused, unless ``accepts_old_brokers`` is true.
+    Brokers of Kafka before 2.8 are refused, unless ``accepts_old_brokers`` is true. Services that are no such brokers
+    may have no topic ids either.
     """
 
     def __init__(
@@ -231,7 +233,8 @@ class Connector:
             message = "it is a controller of a KRaft cluster: use the brokers' port (it does not offer Metadata)"
             raise OSError(0, message)
         newest = connection.versions[MetadataRequest.API_KEY][1]
-        if newest < TOPIC_IDS_VERSION and not self._accepts_old_brokers:
+        is_old = newest < TOPIC_IDS_VERSION and UPDATE_METADATA_KEY in connection.versions
+        if is_old and not self._accepts_old_brokers:
             raise _too_old(f"they offer Metadata up to version {newest}, not {TOPIC_IDS_VERSION}, which has topic ids")
 
     def _log_in(self, connection: Connection, address: Address, deadline: float) -> None:

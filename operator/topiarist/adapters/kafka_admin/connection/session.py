@@ -46,7 +46,9 @@ _TRANSACTION, _KEYS_VERSION = 1, 4
 class Session:
     """The connections to one cluster, until ``close``.
 
-    ``hosts`` is for messages. ``requests`` counts requests by name and result (ok, lost). Raises ``WrongUsage`` for
+    ``hosts`` is for messages. ``requests`` counts requests by name and result (ok, lost). ``changed_at`` is a time of
+    the monotonic clock at which something may have changed that the next read must show: the begin, a write of this
+    session, and what it has seen of others (``is_reassigning``: a reassignment). Raises ``WrongUsage`` for
     malformed addresses and ``CredentialsInvalid`` for a secret that is not there. With ``accepts_old_brokers``, brokers
     before Kafka 2.8 are accepted, which have no topic ids.
     """
@@ -55,6 +57,8 @@ class Session:
         self.access = access
         self.hosts = access.bootstrap_servers
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.changed_at = time.monotonic()
+        self.is_reassigning = False
         self._bootstrap = parse_bootstrap_servers(access.bootstrap_servers)
         self._connector = Connector(access, connect_timeout, self.requests, accepts_old_brokers=accepts_old_brokers)
         self._connector.check_credentials()

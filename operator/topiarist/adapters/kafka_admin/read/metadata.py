@@ -8,6 +8,7 @@ from typing import NamedTuple
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import (
     NO_ID,
+    TOPIC_IDS_VERSION,
     Connection,
     Message,
     decode_topic_id,
@@ -153,6 +154,7 @@ UNKNOWN_TOPIC_ID = 100
 """The error code of a topic id that no topic has; a topic that is hidden has ``TOPIC_AUTHORIZATION_FAILED``."""
 
 _HEADER_BYTES, _ID_BYTES = 4 + 1 + 4, 4  # correlation id, tagged fields of the header, throttle time
+_FIRST_FLEXIBLE = 9  # the first version whose answer has this form
 
 
 class PartitionMetadata(NamedTuple):
@@ -209,10 +211,12 @@ class AllMetadata:
         request = _request(None)
         version = self._connection.version_of(request)
         data = self._connection.call_raw(request, version)
-        controller_at = _find_controller_id(data)
+        controller_at = _find_controller_id(data) if version >= _FIRST_FLEXIBLE else len(data)
         content = data[_HEADER_BYTES:controller_at], data[controller_at + _ID_BYTES :]
         if self._metadata is None or content != self._content:
             self._metadata, self._content = decode_metadata(self._connection.decode(request, version, data)), content
+            return self._metadata
+        if controller_at == len(data):
             return self._metadata
         controller = int.from_bytes(data[controller_at : controller_at + _ID_BYTES], "big", signed=True)
         return self._metadata._replace(controller=controller if controller >= 0 else None)
@@ -233,11 +237,17 @@ def _find_controller_id(data: bytes) -> int:
 
 
 def read_topic_id_errors(connection: Connection, topic_ids: Collection[str]) -> Mapping[str, int]:
-    """Return the error code of each topic id: 0, ``UNKNOWN_TOPIC_ID``, or that of a topic that is hidden."""
+    """Return the error code of each topic id: 0, ``UNKNOWN_TOPIC_ID``, or that of a topic that is hidden.
+
+    Brokers without topic ids cannot be asked: each id has ``UNSUPPORTED_VERSION``.
+    """
     if not topic_ids:
         return {}
     topic = MetadataRequest.MetadataRequestTopic
-    answer = connection.call(_request([topic(name=None, topic_id=decode_topic_id(each)) for each in topic_ids]))
+    request = _request([topic(name=None, topic_id=decode_topic_id(each)) for each in topic_ids])
+    if connection.version_of(request) < TOPIC_IDS_VERSION:
+        return dict.fromkeys(topic_ids, error_codes.UNSUPPORTED_VERSION)
+    answer = connection.call(request)
     found = {encode_topic_id(each.topic_id): each.error_code for each in answer.topics}
     # A topic that the answer leaves out is not known to be gone.
     return {each: found.get(each, error_codes.UNKNOWN_SERVER_ERROR) for each in topic_ids}

@@ -1,41 +1,27 @@
 """Read whether the brokers would refuse changes of a plan, as far as rights to read show it.
 
-A change that needs a request which the brokers do not offer is refused. Moves need rights too that other changes do
-not: without them a run would begin, write a record and throttles, and then move nothing. Remote storage is a setting of
-the brokers that no topic shows. ``write/writer.py`` asks about the other changes, for which it needs the rights to
-write.
+Moves need rights that other changes do not: without them a run would begin, write a record and throttles, and then move
+nothing. Remote storage is a setting of the brokers that no topic shows. ``write/writer.py`` asks about the other
+changes, for which it needs the rights to write. What the cluster cannot do at all is in its ``Capabilities``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection, Message, Offering, find_missing
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.protocol.messages import (
-    AlterPartitionReassignmentsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DescribeConfigsRequest,
-    ElectLeadersRequest,
-    IncrementalAlterConfigsRequest,
-    ListPartitionReassignmentsRequest,
-    MetadataRequest,
-)
+from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.topic_reader import read_again
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import REMOTE_STORAGE_SETTING
 from topiarist.kafka.config_values import java_trim
-from topiarist.model.moves import UNLIMITED
 from topiarist.model.plan import (
-    AddPartitions,
     Change,
     CreateTopic,
-    DeleteTopic,
     ElectLeaders,
     Issue,
     MoveReplicas,
@@ -43,6 +29,7 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.planning.preconditions import is_throttled
 
 _ALTER, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 7, 10, 11
 """Numbers of operations in Kafka's protocol."""
@@ -53,17 +40,6 @@ _FIRST_VERSION, _LAST_VERSION = 8, 10
 
 _REMOTE_STORAGE = "remote.storage.enable"
 _HINT_RIGHTS = "grant the right: docs/connections.md lists those that moves need"
-
-
-_REQUESTS: Mapping[type[Change], Sequence[Message]] = {
-    CreateTopic: [CreateTopicsRequest()],
-    AddPartitions: [CreatePartitionsRequest()],
-    UpdateConfig: [IncrementalAlterConfigsRequest()],
-    DeleteTopic: [DeleteTopicsRequest()],
-    MoveReplicas: [AlterPartitionReassignmentsRequest(), ListPartitionReassignmentsRequest()],
-    ElectLeaders: [ElectLeadersRequest(), ListPartitionReassignmentsRequest()],
-}
-_THROTTLE_REQUESTS: Sequence[Message] = [IncrementalAlterConfigsRequest(), DescribeConfigsRequest()]
 
 
 class _Allowed(NamedTuple):
@@ -81,13 +57,12 @@ def find_refusals(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]
     topics = [*plan.actionable_topics()]
     if not topics:
         return {}
-    issues = find_not_offered(session.any_broker(), topics)
+    issues: dict[str, list[Issue]] = {}
     moved = [topic for topic in topics if topic.moves() or topic.elections()]
     if moved:
         allowed = read_again(lambda: _read_allowed(session.any_broker(), [topic.topic for topic in moved]))
         for topic in moved:
-            found = issues.setdefault(topic.topic, [])
-            found += [*_find_denied(topic, allowed, [change for issue in found for change in issue.withheld])]
+            issues[topic.topic] = [*_find_denied(topic, allowed)]
     remote = {
         topic.topic: changes
         for topic in topics
@@ -100,22 +75,6 @@ def find_refusals(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]
             issue = Issue(Reason.CONFIG_INVALID, message, ("config", _REMOTE_STORAGE), hint, changes)
             issues.setdefault(name, []).append(issue)
     return {name: found for name, found in issues.items() if found}
-
-
-def find_not_offered(connection: Offering, topics: Iterable[TopicPlan]) -> dict[str, list[Issue]]:
-    """Return by topic the changes that need a request which the broker does not offer, one refusal a request."""
-    found: dict[str, list[Issue]] = {}
-    for topic in topics:
-        for kind, requests in _REQUESTS.items():
-            changes = [change for change in topic.changes if isinstance(change, kind)]
-            if not changes:
-                continue
-            if kind is MoveReplicas and _is_throttled(topic, changes):
-                requests = [*requests, *_THROTTLE_REQUESTS]
-            if missing := find_missing(connection, requests):
-                issue = Issue(Reason.NOT_OFFERED, str(missing), (), "", tuple(changes))
-                found.setdefault(topic.topic, []).append(issue)
-    return found
 
 
 def _read_allowed(connection: Connection, names: Collection[str]) -> _Allowed:
@@ -135,14 +94,14 @@ def _read_allowed(connection: Connection, names: Collection[str]) -> _Allowed:
     return _Allowed(answer.authorized_operations, on_topics)
 
 
-def _find_denied(topic: TopicPlan, allowed: _Allowed, refused: Collection[Change]) -> Iterator[Issue]:
-    """Yield one refusal for the moves of a topic, and one for its elections, but for changes that are refused."""
+def _find_denied(topic: TopicPlan, allowed: _Allowed) -> Iterator[Issue]:
+    """Yield one refusal for the moves of a topic, and one for its elections."""
     for kind, verb in ((MoveReplicas, "move replicas"), (ElectLeaders, "elect leaders")):
-        changes: list[Change] = [each for each in topic.changes if isinstance(each, kind) and each not in refused]
+        changes: list[Change] = [each for each in topic.changes if isinstance(each, kind)]
         if not changes:
             continue
         denied = [_describe_denied(_ALTER, "cluster")] if _is_denied(_ALTER, allowed.on_cluster) else []
-        if _is_throttled(topic, changes):
+        if is_throttled(topic, changes):
             verb = "throttle the copies"
             rights = (_DESCRIBE_CONFIGS, _ALTER_CONFIGS)
             denied += [_describe_denied(each, "cluster") for each in rights if _is_denied(each, allowed.on_cluster)]
@@ -151,12 +110,6 @@ def _find_denied(topic: TopicPlan, allowed: _Allowed, refused: Collection[Change
         if denied:
             message = f"to {verb} it needs {', '.join(denied)}"
             yield Issue(Reason.NO_PERMISSION, message, (), _HINT_RIGHTS, tuple(changes))
-
-
-def _is_throttled(topic: TopicPlan, changes: Sequence[Change]) -> bool:
-    """Return whether the moves copy replicas at a limited rate."""
-    copies = sum(change.copies for change in changes if isinstance(change, MoveReplicas))
-    return bool(copies and topic.spec and topic.spec.cluster.moves.throttle != UNLIMITED)
 
 
 def _is_denied(operation: int, allowed: Collection[int] | None) -> bool:

@@ -13,17 +13,15 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Connection, find_missing, offers
+from topiarist.adapters.kafka_admin.connection.connection import Connection, UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.protocol.messages import (
-    AddPartitionsToTxnRequest,
-    DescribeClusterRequest,
-    EndTxnRequest,
-    FetchRequest,
-    FindCoordinatorRequest,
-    InitProducerIdRequest,
-    ListOffsetsRequest,
-    ProduceRequest,
+from topiarist.adapters.kafka_admin.protocol.messages import DescribeClusterRequest
+from topiarist.adapters.kafka_admin.read.capabilities import (
+    MIN_VERSION,
+    Seen,
+    find_capabilities,
+    see_compaction,
+    see_topic_ids,
 )
 from topiarist.adapters.kafka_admin.read.configs import (
     KnownConfigs,
@@ -38,13 +36,12 @@ from topiarist.adapters.kafka_admin.read.metadata import (
     read_topic_id_errors,
 )
 from topiarist.adapters.kafka_admin.read.sync import (
-    MIN_VERSION,
     Reassignments,
     ReassignmentsWatch,
     SyncedBroker,
     find_migration_readiness,
     open_synced,
-    sync,
+    sync_to_read,
     target_of,
 )
 from topiarist.adapters.kafka_admin.read.topic_reader import (
@@ -57,6 +54,7 @@ from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import ClusterMode
+from topiarist.model.capabilities import Capabilities
 from topiarist.model.moves import BatchRecord, RequestedReassignment
 from topiarist.model.plan import changed_configs
 from topiarist.model.state import (
@@ -73,19 +71,7 @@ from topiarist.text import shorten_list
 WARNING_NO_REASSIGNMENTS = "reassignments in progress are not visible: "
 HINT_DESCRIBE = "give topiarist Describe on every topic (the pattern *), or manage this topic with its own rights"
 
-_RECORD_REQUESTS = (
-    ListOffsetsRequest(),
-    FetchRequest(),
-    FindCoordinatorRequest(),
-    InitProducerIdRequest(),
-    AddPartitionsToTxnRequest(),
-    ProduceRequest(),
-    EndTxnRequest(),
-)
-"""The requests without which topiarist can write no record, and so changes no topic."""
-
 _ROUNDS = 5
-_FENCED_VERSION = 2
 _ID_BATCH = 1000
 
 
@@ -125,8 +111,8 @@ def _read_state(session: Session, records: RecordsView) -> ClusterState:
     connection, warnings = synced.connection, list(synced.warnings)
     # Without a controller no broker can list them, and the request would wait for one.
     watch = ReassignmentsWatch(session, connection, has_controller=write_block is None)
-    if not watch.is_visible and write_block is None:
-        warnings.append(WARNING_NO_REASSIGNMENTS + watch.hidden_because)
+    if watch.support.is_denied:
+        warnings.append(WARNING_NO_REASSIGNMENTS + watch.support.why)
     found = _read_topics(session, synced, watch)
     metadata, reassignments = found.metadata, watch.current
     topics, errors, dangling = _add_records(
@@ -138,20 +124,23 @@ def _read_state(session: Session, records: RecordsView) -> ClusterState:
         name: error for name, code in metadata.errors.items() if (error := absent_or_error(name, code)) is not None
     }
     quorum = synced.quorum
+    policies = {config["cleanup.policy"] for config in found.configs.values() if "cleanup.policy" in config}
+    seen = Seen(see_topic_ids(metadata), synced.freshness, see_compaction(policies), watch.support)
+    capabilities = find_capabilities(connection, seen)
     return ClusterState(
         cluster_id=metadata.cluster_id,
         brokers=metadata.brokers,
         topics=topics,
         controller=quorum.leader if quorum else metadata.controller,
         controller_epoch=quorum.leader_epoch if quorum else 0,
-        write_block=write_block or _find_write_block(session, synced, metadata, records.freeze),
+        write_block=write_block or _find_write_block(session, synced.mode, metadata, capabilities, records.freeze),
         reassigning_topics=frozenset(reassignments).union(found.unsettled),
         dangling_records=dangling,
         topic_errors=errors,
         broker_defaults=found.known.broker_defaults if found.known else {},
         min_version=synced.version,
         warnings=tuple(warnings),
-        assigns_topic_ids=True,
+        assigns_topic_ids=not capabilities.topic_ids.is_denied or any(each.topic_id for each in topics.values()),
         requested_reassignments=tuple(_list_requested(metadata.topics, reassignments)),
         requested_at_ms=None,
         batch=records.batch,
@@ -161,13 +150,14 @@ def _read_state(session: Session, records: RecordsView) -> ClusterState:
         size_limits=REQUEST_LIMITS,
         known_configs=found.known.configs if found.known else None,
         fenced_brokers=_read_fenced_brokers(connection, metadata),
+        capabilities=capabilities,
     )
 
 
 def _sync_or_block(session: Session) -> tuple[WriteBlock | None, SyncedBroker]:
     """Return the broker to read from; without a controller any broker, and a write block."""
     try:
-        return None, sync(session)
+        return None, sync_to_read(session)
     except TopiaristError as error:
         if error.reason is not Reason.NO_CONTROLLER:
             raise
@@ -268,9 +258,10 @@ def _read_fenced_brokers(connection: Connection, metadata: ClusterMetadata) -> d
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, endpoint_type=1, include_fenced_brokers=True
     )
-    if not offers(connection, request) or (version := connection.version_of(request)) < _FENCED_VERSION:
+    try:
+        answer = connection.call(request)
+    except UnsupportedRequest:
         return {}
-    answer = connection.call(request, version=version)
     if answer.error_code:
         return {}  # only a warning would follow from it
     used = {broker.id for broker in metadata.brokers}
@@ -278,24 +269,22 @@ def _read_fenced_brokers(connection: Connection, metadata: ClusterMetadata) -> d
 
 
 def _find_write_block(
-    session: Session, synced: SyncedBroker, metadata: ClusterMetadata, freeze: Freeze | None
+    session: Session,
+    mode: ClusterMode,
+    metadata: ClusterMetadata,
+    capabilities: Capabilities,
+    freeze: Freeze | None,
 ) -> WriteBlock:
-    if (missing := find_missing_for_records(synced.connection)) is not None:
-        return missing
-    if any(topic.topic_id is None for topic in metadata.topics.values()):
-        message = "the brokers give topics no ids: a topic cannot be distinguished from a later one of its name"
-        return WriteBlock(Reason.NOT_OFFERED, message)
+    if capabilities.transactions.is_denied:
+        return WriteBlock(Reason.NOT_OFFERED, capabilities.transactions.why)
+    if capabilities.topic_ids.is_denied:
+        why = f"{capabilities.topic_ids.why}: a topic cannot be distinguished from a later one of its name"
+        return WriteBlock(Reason.NOT_OFFERED, why)
     if freeze is not None:
         return WriteBlock(Reason.FROZEN, f"the cluster is {freeze}")
-    if synced.mode is ClusterMode.ZOOKEEPER:
+    if mode is ClusterMode.ZOOKEEPER:
         return find_migration_block(session, metadata)
     return WriteBlock()
-
-
-def find_missing_for_records(connection: Connection) -> WriteBlock | None:
-    """Return a write block if the broker does not offer a request that every write needs; None if it offers all."""
-    missing = find_missing(connection, _RECORD_REQUESTS)
-    return WriteBlock(Reason.NOT_OFFERED, str(missing)) if missing else None
 
 
 def find_migration_block(session: Session, metadata: ClusterMetadata) -> WriteBlock:

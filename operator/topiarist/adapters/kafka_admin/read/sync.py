@@ -16,17 +16,13 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import (
-    Connection,
-    Disconnected,
-    Message,
-    UnsupportedRequest,
-    offers,
-)
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message, UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.protocol.messages import DescribeQuorumRequest, ListPartitionReassignmentsRequest
+from topiarist.adapters.kafka_admin.read.capabilities import find_mode, find_version
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import METADATA_LEVELS, ClusterMode, KafkaVersion, Replicas
+from topiarist.kafka.types import ClusterMode, KafkaVersion, Replicas
+from topiarist.model.capabilities import GIVEN, UNKNOWN, Support
 from topiarist.model.state import Reassignment
 
 SYNC_TIMEOUT_S = 60.0
@@ -45,20 +41,13 @@ WARNING_UNSYNCED = (
 WARNING_NO_PROOF = "the metadata may be some seconds old, and nothing proves that they are not: "
 WARNING_MIGRATING = "the metadata may be some seconds old: brokers in ZooKeeper mode follow a KRaft controller"
 
-MIN_VERSION: KafkaVersion = (2, 8)
-"""The oldest Kafka version that is reached this way: older brokers have no topic ids."""
+RIGHT = "Describe on the cluster"
+LACKS_DESCRIBE = Support(False, f"{RIGHT} is missing", lacks_right=True)
+_NO_FEATURES = Support(False, "the brokers have no finalized features")
 
 _METADATA_TOPIC = "__cluster_metadata"
 _LATEST_METADATA_LAG = 1  # the high watermark is the offset after the last record
 _POLL_INTERVAL_S, _MAX_POLL_INTERVAL_S = 0.002, 0.1
-_METADATA_VERSION = "metadata.version"
-_NO_QUORUM_CODES = frozenset({error_codes.UNSUPPORTED_VERSION, error_codes.INVALID_REQUEST})
-"""Codes of a broker that has no quorum to describe, now or later."""
-
-_UPDATE_METADATA = 6
-"""The API key of the request with which the controller of ZooKeeper mode updates brokers: no KRaft broker offers it."""
-
-_KRAFT_FEATURES = frozenset({_METADATA_VERSION, "kraft.version"})
 _ZK_MIGRATION_READY = "zk_migration_ready"
 
 
@@ -74,7 +63,8 @@ class SyncedBroker(NamedTuple):
     """The connection to read from, and what was learned about the cluster meanwhile.
 
     ``quorum`` is None in ZooKeeper mode and without the right to ask. ``version`` is the Kafka version of the broker,
-    as far as its features show it. ``migration_ready`` is what the broker says about a migration to KRaft.
+    as far as its features show it. ``migration_ready`` is what the broker says about a migration to KRaft, and
+    ``freshness`` is denied if nothing proves that the metadata are not old.
     """
 
     connection: Connection
@@ -83,10 +73,14 @@ class SyncedBroker(NamedTuple):
     version: KafkaVersion
     migration_ready: bool
     warnings: tuple[str, ...] = ()
+    freshness: Support = GIVEN
 
 
-def sync(session: Session, timeout: float = SYNC_TIMEOUT_S) -> SyncedBroker:
+def sync(session: Session, timeout: float = SYNC_TIMEOUT_S, *, since: float | None = None) -> SyncedBroker:
     """Return a broker that serves metadata no older than this call.
+
+    Where nothing proves that, the last second before the call may be missing. What was there at ``since`` (a time of
+    the monotonic clock; None: now) has had this second.
 
     Raises ``Disconnected`` if the connection breaks, and ``TopiaristError``: ``Unreachable`` if the broker stays behind
     for ``timeout`` seconds.
@@ -98,17 +92,17 @@ def sync(session: Session, timeout: float = SYNC_TIMEOUT_S) -> SyncedBroker:
     try:
         quorum = read_quorum(session, connection)
     except UnsupportedRequest as error:
-        return _settle(connection, WARNING_NO_PROOF + str(error))
+        return _settle(connection, WARNING_NO_PROOF + str(error), Support(False, str(error)), since)
     except TopiaristError as error:
         if error.reason is not Reason.NO_PERMISSION:
             raise
-        return _settle(connection, WARNING_UNSYNCED)
+        return _settle(connection, WARNING_UNSYNCED, LACKS_DESCRIBE, since)
     interval = _POLL_INTERVAL_S
     while True:
         versions = connection.read_versions()
         behind = quorum.high_watermark - _LATEST_METADATA_LAG - versions.finalized_features_epoch
         if versions.finalized_features_epoch < 0:
-            return _settle(connection, f"{WARNING_NO_PROOF}the brokers have no finalized features")
+            return _settle(connection, WARNING_NO_PROOF + _NO_FEATURES.why, _NO_FEATURES, since)
         if behind <= 0:
             ready = bool(getattr(versions, _ZK_MIGRATION_READY, False))
             return SyncedBroker(connection, ClusterMode.KRAFT, quorum, find_version(versions), ready)
@@ -118,23 +112,6 @@ def sync(session: Session, timeout: float = SYNC_TIMEOUT_S) -> SyncedBroker:
             raise TopiaristError(Reason.UNREACHABLE, message, hint)
         time.sleep(interval)
         interval = min(interval * 2, _MAX_POLL_INTERVAL_S)
-
-
-def find_mode(connection: Connection) -> ClusterMode:
-    """Return the mode of the broker, by its features and by the requests that only brokers of one mode take.
-
-    Brokers in ZooKeeper mode finalize no features: their epoch is 0, or -1, or 1 after some upgrades. A server without
-    features that takes no request of ZooKeeper mode is none of these: nothing is known of its controller.
-    """
-    if offers_quorum(connection) or not connection.features.names.isdisjoint(_KRAFT_FEATURES):
-        return ClusterMode.KRAFT
-    is_zookeeper = _UPDATE_METADATA in connection.versions or connection.features.epoch == 0
-    return ClusterMode.ZOOKEEPER if is_zookeeper else ClusterMode.KRAFT
-
-
-def offers_quorum(connection: Connection) -> bool:
-    """Return whether the broker offers to describe the quorum; in ZooKeeper mode there is none."""
-    return offers(connection, DescribeQuorumRequest())
 
 
 def open_synced(session: Session, synced: SyncedBroker) -> Connection | None:
@@ -171,8 +148,8 @@ def read_quorum(session: Session, connection: Connection) -> Quorum:
     state = next((each for each in found.partitions if each.partition_index == 0), None) if found else None
     code = answer.error_code or (state.error_code if state else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
     if code in error_codes.AUTHORIZATION_CODES:
-        raise session.error_of(code, "cannot ask the controller", "Describe on the cluster")
-    if code in _NO_QUORUM_CODES:
+        raise session.error_of(code, "cannot ask the controller", RIGHT)
+    if code in error_codes.PERMANENT_CODES:
         raise UnsupportedRequest(f"the brokers answer DescribeQuorum with {error_codes.describe_error(code)}")
     if code or state is None or state.leader_id < 0:
         why = error_codes.describe_error(code) if code else "the quorum has no leader"
@@ -180,11 +157,24 @@ def read_quorum(session: Session, connection: Connection) -> Quorum:
     return Quorum(state.leader_id, state.leader_epoch, state.high_watermark)
 
 
-def _settle(connection: Connection, warning: str) -> SyncedBroker:
-    """Return the broker after a second, in which the brokers of a healthy cluster catch up; nothing proves that."""
-    time.sleep(SETTLE_S)
+def sync_to_read(session: Session) -> SyncedBroker:
+    """Return what ``sync`` returns, for a read that precedes no write directly.
+
+    Where nothing proves how old metadata are, each call of ``sync`` costs a second. A read may miss what other clients
+    did in the second before it, as if it had begun that much earlier: whatever is planned from it is compared again
+    directly before a write, after a second of its own. It must not miss what this session has done or seen, so the
+    second is waited for once after each of these (``Session.changed_at``), and not at each read.
+    """
+    return sync(session, since=session.changed_at)
+
+
+def _settle(connection: Connection, warning: str, freshness: Support, since: float | None) -> SyncedBroker:
+    """Return the broker a second after ``since``: brokers of a healthy cluster have caught up; nothing proves that."""
+    now = time.monotonic()
+    if (remaining := (now if since is None else since) + SETTLE_S - now) > 0:
+        time.sleep(remaining)
     version = find_version(connection.read_versions())
-    return SyncedBroker(connection, ClusterMode.KRAFT, None, version, False, (warning,))
+    return SyncedBroker(connection, ClusterMode.KRAFT, None, version, False, (warning,), freshness)
 
 
 def _sync_zookeeper_mode(session: Session) -> SyncedBroker:
@@ -196,7 +186,8 @@ def _sync_zookeeper_mode(session: Session) -> SyncedBroker:
         # The controller may be a KRaft controller, which the brokers follow; any of them is named as the controller.
         time.sleep(SETTLE_S)
         warnings = (WARNING_MIGRATING,)
-    return SyncedBroker(connection, ClusterMode.ZOOKEEPER, None, find_version(versions), ready, warnings)
+    freshness = Support(False, "the brokers follow a KRaft controller") if ready else GIVEN
+    return SyncedBroker(connection, ClusterMode.ZOOKEEPER, None, find_version(versions), ready, warnings, freshness)
 
 
 class MigrationReadiness(NamedTuple):
@@ -226,14 +217,6 @@ def find_migration_readiness(session: Session, broker_ids: list[int]) -> Migrati
     return found
 
 
-def find_version(versions: Message) -> KafkaVersion:
-    """Return the Kafka version of the broker that gave this ApiVersions answer, by the metadata that it can read."""
-    features = versions.supported_features or []
-    level = next((each.max_version for each in features if each.name == _METADATA_VERSION), 0)
-    known = (version for version, first in METADATA_LEVELS.items() if first is not None and first <= level)
-    return max(known, default=MIN_VERSION)
-
-
 # Read the reassignments in progress, which the controller lists with the replicas that it adds and removes.
 #
 # The controller lists what it has decided, and brokers serve what is committed. On Kafka 4.4.0 a partition that was no
@@ -242,7 +225,6 @@ def find_version(versions: Message) -> KafkaVersion:
 # time after that list, and if the list is the same afterwards (``ReassignmentsWatch``).
 
 LIST_TIMEOUT_MS = 10_000
-RIGHT = "Describe on the cluster"
 
 LIST_SETTLE_S = 0.05
 """Seconds after which what a list of reassignments shows is committed, or at least before the high watermark."""
@@ -254,8 +236,8 @@ Reassignments = Mapping[str, Mapping[int, Reassignment]]
 class ReassignmentsWatch:
     """The reassignments during one read of metadata. ``current`` is the last list; empty if it is not visible.
 
-    ``is_visible`` is false without the right to list them, without a controller, and if the brokers do not offer that;
-    ``hidden_because`` is the reason, empty without a controller.
+    ``support`` is denied without the right to list them, and if the brokers do not offer that; without a controller it
+    is not known.
     """
 
     def __init__(self, session: Session, connection: Connection, *, has_controller: bool = True) -> None:
@@ -263,24 +245,28 @@ class ReassignmentsWatch:
         self._connection = connection
         self._listed_at = time.monotonic()
         self.current: Reassignments = {}
-        self.is_visible = has_controller
-        self.hidden_because = ""
+        self.support = GIVEN if has_controller else UNKNOWN
         if has_controller:
             try:
                 self.current = read_reassignments(session, connection)
             except UnsupportedRequest as error:
-                self.is_visible, self.hidden_because = False, str(error)
+                self.support = Support(False, str(error))
             except TopiaristError as error:
                 if error.reason is not Reason.NO_PERMISSION:
                     raise
-                self.is_visible, self.hidden_because = False, f"{RIGHT} is missing"
+                self.support = LACKS_DESCRIBE
         self._listed_at = time.monotonic()
+
+    @property
+    def is_visible(self) -> bool:
+        """Return whether the reassignments are listed."""
+        return self.support == GIVEN
 
     def settle(self) -> None:
         """Return when metadata that are read now are not older than the last list. Raises the errors of ``sync``."""
         if self.is_visible:
             time.sleep(max(0.0, self._listed_at + LIST_SETTLE_S - time.monotonic()))
-            sync(self._session)
+            sync_to_read(self._session)
 
     def refresh(self) -> Collection[str]:
         """List the reassignments again, and return the topics with other ones: their metadata are to be read again."""
@@ -297,12 +283,16 @@ def read_reassignments(session: Session, connection: Connection) -> Reassignment
     Raises ``NoPermission``, ``Disconnected``, and ``UnsupportedRequest`` if the brokers never list them.
     """
     answer = connection.call(build_list_reassignments())
-    if answer.error_code == error_codes.UNSUPPORTED_VERSION:
+    if answer.error_code in error_codes.PERMANENT_CODES:
         code = error_codes.describe_error(answer.error_code)
         raise UnsupportedRequest(f"the brokers answer ListPartitionReassignments with {code}")
     if answer.error_code:
         raise session.error_of(answer.error_code, "cannot list the reassignments", RIGHT, answer.error_message)
-    return decode_reassignments(answer)
+    found = decode_reassignments(answer)
+    if found or session.is_reassigning:
+        session.changed_at = time.monotonic()  # replica lists are changing, or have just changed
+    session.is_reassigning = bool(found)
+    return found
 
 
 def build_list_reassignments() -> Message:

@@ -17,7 +17,13 @@ from topiarist.adapters.kafka_admin.read.configs import (
     read_overrides_and_known_configs,
 )
 from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, TopicMetadata, read_metadata
-from topiarist.adapters.kafka_admin.read.sync import Reassignments, ReassignmentsWatch, sync, target_of
+from topiarist.adapters.kafka_admin.read.sync import (
+    Reassignments,
+    ReassignmentsWatch,
+    sync,
+    sync_to_read,
+    target_of,
+)
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_rules import settings_of_known_defaults
 from topiarist.kafka.config_table import RATE_CONFIGS
@@ -27,6 +33,9 @@ from topiarist.model.state import ClusterState, PartitionState, ReadError, Topic
 
 MAX_BROKEN_READS = 3
 """The number of connections that may break during one read: each begins it anew, with a sync of its own."""
+
+NO_IDENTITY = "no-id"
+"""The identity of each topic where brokers give no ids: a later topic of its name has the same."""
 
 _ROUNDS = 5
 
@@ -167,7 +176,7 @@ def build_topic_state(topic: TopicMetadata, config: Mapping[str, str], reassignm
     """Return the state of a topic, without a record."""
     return TopicState(
         name=topic.name,
-        identity=topic.topic_id or "",
+        identity=topic.topic_id or NO_IDENTITY,
         replicas=tuple(partition.replicas for partition in topic.partitions.values()),
         config=config,
         partition_ids=tuple(topic.partitions),
@@ -286,7 +295,7 @@ def inspect_all(session: Session, topics: Collection[TopicState]) -> Mapping[str
 
 def _read(session: Session, names: Sequence[str]) -> Mapping[str, TopicInspection]:
     def read() -> tuple[ClusterMetadata, Reassignments]:
-        connection = sync(session).connection
+        connection = sync_to_read(session).connection
         watch = ReassignmentsWatch(session, connection)
         for _ in range(_ROUNDS):
             watch.settle()
@@ -310,7 +319,7 @@ def _read(session: Session, names: Sequence[str]) -> Mapping[str, TopicInspectio
 def _build(topic: TopicMetadata, reassignments: Reassignments) -> TopicInspection:
     moving = reassignments.get(topic.name, {})
     return TopicInspection(
-        identity=topic.topic_id,
+        identity=topic.topic_id or NO_IDENTITY,
         assignment={number: one.replicas for number, one in topic.partitions.items()},
         states={
             number: PartitionState(one.leader, one.isr, one.leader_epoch) for number, one in topic.partitions.items()
@@ -333,7 +342,7 @@ def poll_progress(session: Session, topics: Mapping[str, Collection[int]]) -> Ma
 
     Raises ``TopiaristError``.
     """
-    metadata = read_again(lambda: read_metadata(sync(session).connection, sorted(topics)))
+    metadata = read_again(lambda: read_metadata(sync_to_read(session).connection, sorted(topics)))
     registered = {broker.id for broker in metadata.brokers}
     progress = {}
     for name, awaited in topics.items():
@@ -350,7 +359,7 @@ def poll_progress(session: Session, topics: Mapping[str, Collection[int]]) -> Ma
 def _progress_of(topic: TopicMetadata, awaited: Collection[int], registered: Collection[int]) -> TopicProgress:
     brokers = {broker for partition in topic.partitions.values() for broker in partition.replicas}
     progress = TopicProgress(
-        topic.topic_id,
+        topic.topic_id or NO_IDENTITY,
         marked_for_deletion=False,
         missing_brokers=tuple(sorted(brokers.difference(registered))),
     )

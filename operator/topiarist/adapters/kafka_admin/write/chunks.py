@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from topiarist.adapters.kafka_admin.connection.connection import (
-    Disconnected,
-    Message,
-)
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities
+from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.records import codec as intents
 from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind
 from topiarist.adapters.kafka_admin.write import requests
@@ -290,12 +289,15 @@ class ChunkRequests:
                 continue
             request = build_request(kind, {name: write.plan for name, write in writes.items()})
             version = connection.version_of(request)
+            is_by_name = kind is Kind.DELETE and find_capabilities(connection).deletion_by_id.is_denied
             self._require_fence()
             touched = {name: write.is_touched for name, write in writes.items()}
             for write in writes.values():
                 write.is_touched = True
             sent_at = time.monotonic()
             try:
+                if is_by_name:
+                    return _delete_by_name(connection, writes)
                 return read_answer(kind, connection.call(request, version=version, timeout=ANSWER_TIMEOUT_S), writes)
             except Disconnected as error:
                 if error.was_sent:
@@ -308,6 +310,8 @@ class ChunkRequests:
                 if is_last:
                     raise _unreachable(error) from error
                 self._session.forget_controller()
+            finally:
+                self._session.changed_at = time.monotonic()
         return None
 
     def _wait_for_quota(self, milliseconds: int) -> bool:
@@ -317,6 +321,26 @@ class ChunkRequests:
             return False
         sleep_unless_stopped(until - time.monotonic(), self._stop)
         return not self._stop()
+
+
+def _delete_by_name(connection: Connection, writes: Mapping[str, TopicWrite]) -> Answer:
+    """Delete topics by name, each only if it has the id of ``writes`` now; return the elements of the answer by id.
+
+    For brokers whose request has no ids. Its last look goes over the same connection, directly before: only a topic
+    that is deleted and recreated between the two requests is deleted in place of the planned one.
+    """
+    names = {write.plan.topic: topic_id for topic_id, write in writes.items()}
+    try:
+        found = read_metadata(connection, names)
+    except Disconnected as error:
+        raise Disconnected(str(error), was_sent=False) from error  # the deletion was not
+    same = [name for name, topic in found.topics.items() if topic.topic_id == names.get(name)]
+    other = {name: Element(found.errors.get(name, requests.UNKNOWN_ID)) for name in names if name not in same}
+    answer = Answer({}, 0)
+    if same:
+        request = requests.build_delete_by_name(same)
+        answer = requests.read_delete_by_name_answer(connection.call(request, timeout=ANSWER_TIMEOUT_S), same)
+    return answer._replace(elements={names[name]: each for name, each in {**answer.elements, **other}.items()})
 
 
 def _record(write: TopicWrite, kind: Kind, element: Element) -> None:
@@ -335,7 +359,10 @@ def _record(write: TopicWrite, kind: Kind, element: Element) -> None:
 
 
 def build_request(kind: Kind, plans: Mapping[str, TopicPlan], *, validate_only: bool = False) -> Message:
-    """Return the request of one kind for topics by name, for deletions by id; deletions cannot be validated only."""
+    """Return the request of one kind for topics by name, for deletions by id; deletions cannot be validated only.
+
+    Brokers that delete by name alone get another request.
+    """
     match kind:
         case Kind.DELETE:
             return requests.build_delete_topics(plans)

@@ -1,7 +1,8 @@
 """The Admin requests for the changes of topic plans, and what each element of their answers means.
 
 Replica lists are always explicit. Growth names the total count, so that the controller refuses it if the count is not
-that of the plan. Configs name the keys of the plan alone. Deletions name the id of the topic, never its name.
+that of the plan. Configs name the keys of the plan alone. Deletions name the id of the topic; its name only where the
+brokers delete by name alone, and then the id is compared directly before (``chunks``).
 """
 
 from __future__ import annotations
@@ -97,6 +98,11 @@ def build_delete_topics(topic_ids: Iterable[str]) -> Message:
     return DeleteTopicsRequest(
         topics=[topic(name=None, topic_id=decode_topic_id(each)) for each in topic_ids], timeout_ms=ADMIN_TIMEOUT_MS
     )
+
+
+def build_delete_by_name(names: Iterable[str]) -> Message:
+    """Return the request that deletes topics by their names, for brokers that take no ids."""
+    return DeleteTopicsRequest(topic_names=list(names), timeout_ms=ADMIN_TIMEOUT_MS)
 
 
 def creation_of(plan: TopicPlan) -> CreateTopic | None:
@@ -240,6 +246,11 @@ def read_config_answer(answer: Message, names: Iterable[str]) -> Answer:
 def read_delete_answer(answer: Message, topic_ids: Iterable[str]) -> Answer:
     """Return the elements of an answer to DeleteTopics for the ids that were asked for, in Kafka's text form."""
     return _collect(answer, ((encode_topic_id(each.topic_id), each) for each in answer.responses), topic_ids)
+
+
+def read_delete_by_name_answer(answer: Message, names: Iterable[str]) -> Answer:
+    """Return the elements of an answer to a deletion by name for the topics that were asked for."""
+    return _collect(answer, ((each.name, each) for each in answer.responses), names)
 
 
 def _collect(answer: Message, pairs: Iterable[tuple[str, Message]], asked: Iterable[str]) -> Answer:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read.refusals import find_not_offered
+from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities
 from topiarist.adapters.kafka_admin.read.topic_reader import Look, Reader
 from topiarist.adapters.kafka_admin.records.codec import RecordsStore, TopicRecord
 from topiarist.adapters.kafka_admin.write.chunks import (
@@ -54,7 +54,13 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, Plan, TopicPlan, UpdateConfig
 from topiarist.model.state import ReadError
-from topiarist.planning.preconditions import CurrentTopic, Validity, check_preconditions, is_nudge
+from topiarist.planning.preconditions import (
+    CurrentTopic,
+    Validity,
+    check_preconditions,
+    find_impossible,
+    is_nudge,
+)
 from topiarist.ports import NO_CONTROL, WriteControl
 from topiarist.throttle import sleep_unless_stopped
 
@@ -152,10 +158,10 @@ class Writer:
 
     def _queue_topics(self) -> Iterator[Outcome]:
         plans = [*self._plan.actionable_topics()]
-        not_offered = find_not_offered(self._session.controller(), plans)
+        impossible = find_impossible(find_capabilities(self._session.controller()), plans)
         for plan in plans:
-            if plan.topic in not_offered:
-                issue = not_offered[plan.topic][0]
+            if plan.topic in impossible:
+                issue = impossible[plan.topic][0]
                 yield Outcome(plan.topic, Result.REFUSED, issue.reason, issue.message)
             elif is_nudge(plan):
                 message = "Kafka's protocol has no request that makes the controller initialize a partition again"

@@ -20,20 +20,16 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     UnsupportedRequest,
     Versions,
     choose_version,
-    find_missing,
-    offers,
     translate_errors,
 )
 from topiarist.adapters.kafka_admin.protocol.messages import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeGroupsRequest,
-    ElectLeadersRequest,
-    EndTxnRequest,
     MetadataRequest,
 )
 from topiarist.errors import Reason, TopiaristError
-from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
+from unit.adapters.kafka_admin.scripted_session import FakeTime, reply
 
 METADATA = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 
@@ -315,7 +311,7 @@ def test_the_highest_version_of_both_sides(offered: tuple[int, int], at_most: in
         (DescribeGroupsRequest, None, None, "do not offer DescribeGroups, which is needed to read the usage of topics"),
         (CreateTopicsRequest, (0, 0), None, f"in version 0, and versions 1 to {NEWEST} is needed to create topics"),
         (CreateTopicsRequest, (5, 9), 4, "in versions 5 to 9, and versions 1 to 4 is needed to create topics"),
-        (DeleteTopicsRequest, (0, 5), None, "in versions 0 to 5, and version 6 is needed to delete topics by their"),
+        (DeleteTopicsRequest, (0, 0), None, "in version 0, and versions 1 to 6 is needed to delete topics"),
     ],
 )
 def test_a_request_that_will_not_do(
@@ -326,18 +322,6 @@ def test_a_request_that_will_not_do(
     with pytest.raises(UnsupportedRequest, match=words) as caught:
         choose_version(versions, request_type, at_most)
     assert (caught.value.reason, caught.value.hint) == (Reason.PREREQUISITE_MISSING, "")
-
-
-def test_the_first_request_that_is_missing() -> None:
-    """Requests are looked at in their order; None is returned if all are offered."""
-    session = ScriptedSession({})
-    session.unsupported = {"EndTxn", "ElectLeaders"}
-    connection = session.any_broker()
-    missing = find_missing(connection, [CreateTopicsRequest, ElectLeadersRequest, EndTxnRequest])
-    assert "ElectLeaders" in str(missing)
-    assert find_missing(connection, [CreateTopicsRequest, DeleteTopicsRequest]) is None
-    assert offers(connection, CreateTopicsRequest)
-    assert not offers(connection, EndTxnRequest)
 
 
 @pytest.mark.parametrize(
@@ -351,11 +335,12 @@ def test_the_first_request_that_is_missing() -> None:
         ("InitProducerId", 2),
         ("Produce", 2),
         ("CreateTopics", 0),
-        ("DeleteTopics", 5),
+        ("DeleteTopics", 0),
+        ("DescribeCluster", 1),
     ],
 )
 def test_the_first_version_that_will_do(name: str, too_old: int) -> None:
-    """A version without isolation, transactions, validation or topic ids is refused, and the next one is sent."""
+    """A version without isolation, transactions, validation or fences is refused, and the next one is sent."""
     request = reply(API_KEY=1, max_version=30, name=f"{name}Request")
     assert choose_version({1: (0, too_old + 1)}, request) == too_old + 1
     with pytest.raises(UnsupportedRequest):

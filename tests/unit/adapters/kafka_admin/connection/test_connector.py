@@ -107,11 +107,12 @@ class Connected:
 
 
 PEERS: list[Peers] = []
+UPDATE_METADATA = 6
 
 
-def versions(newest: int | None = 12, code: int = 0) -> Any:
-    """Return an answer to ApiVersions with the newest version of Metadata."""
-    return reply(error_code=code, offered={} if newest is None else {3: (0, newest)})
+def versions(newest: int | None = 12, code: int = 0, *more: int) -> Any:
+    """Return an answer to ApiVersions with the newest version of Metadata, and with more requests by API key."""
+    return reply(error_code=code, offered={} if newest is None else {3: (0, newest), **dict.fromkeys(more, (0, 6))})
 
 
 @pytest.fixture
@@ -170,8 +171,8 @@ def test_the_time_is_shared(peers: Peers) -> None:
     [(10, False, True), (9, False, False), (9, True, True), (0, True, True)],
 )
 def test_old_brokers(peers: Peers, newest: int, accepts_old: bool, is_opened: bool) -> None:
-    """Brokers without topic ids are refused for the whole cluster, unless they are accepted."""
-    peers.script["ApiVersions"] = versions(newest)
+    """Brokers in ZooKeeper mode without topic ids are refused for the whole cluster, unless they are accepted."""
+    peers.script["ApiVersions"] = versions(newest, 0, UPDATE_METADATA)
     if is_opened:
         assert connect(accepts_old_brokers=accepts_old).is_open
         return
@@ -179,6 +180,12 @@ def test_old_brokers(peers: Peers, newest: int, accepts_old: bool, is_opened: bo
         connect(accepts_old_brokers=accepts_old)
     assert caught.value.reason is Reason.PREREQUISITE_MISSING
     assert not peers.connections[0].is_open
+
+
+def test_a_service_without_topic_ids(peers: Peers) -> None:
+    """It is no old broker, which the requests of ZooKeeper mode would show: it is read as it is."""
+    peers.script["ApiVersions"] = versions(8)
+    assert connect().is_open
 
 
 @pytest.mark.parametrize(

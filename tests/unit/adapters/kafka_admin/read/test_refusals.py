@@ -1,4 +1,4 @@
-"""What the brokers would refuse of a plan: rights and requests of moves, and remote storage; nothing is written."""
+"""What the brokers would refuse of a plan: rights of moves, and remote storage; nothing is written."""
 
 from __future__ import annotations
 
@@ -79,24 +79,6 @@ def test_a_move_needs_its_rights(on_cluster: Some, on_topic: Some, free: str, th
             assert right in found
         assert bool(found) is bool(wanted)
         assert found.endswith(wanted.rpartition(" ")[2])
-
-
-@pytest.mark.parametrize(
-    ("request_name", "on"),
-    [
-        ("AlterPartitionReassignments", FREE),
-        ("ListPartitionReassignments", FREE),
-        ("IncrementalAlterConfigs", THROTTLED),
-        ("DescribeConfigs", THROTTLED),
-    ],
-)
-def test_a_move_needs_its_requests(request_name: str, on: Any) -> None:
-    """A request that the brokers do not offer is a refusal of the moves that need it."""
-    session = ScriptedSession({"Metadata": allowed()})
-    session.unsupported = {request_name}
-    (message,) = refused(session, on)
-    assert message == f"the brokers do not offer {request_name}"
-    assert (refused(session, FREE) == []) is (on is THROTTLED)
 
 
 def test_a_saved_plan_of_moves_that_are_not_offered() -> None:

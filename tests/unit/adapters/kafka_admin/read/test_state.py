@@ -13,9 +13,9 @@ from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconne
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read import sync as reassignments_module
 from topiarist.adapters.kafka_admin.read import sync as sync_module
+from topiarist.adapters.kafka_admin.read.capabilities import MIN_VERSION
 from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from topiarist.adapters.kafka_admin.read.state import RecordsView, find_migration_block, read_state
-from topiarist.adapters.kafka_admin.read.sync import MIN_VERSION
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.state import AppliedSpec, ClusterState, Freeze, IdentifiedRecord, OwnershipRecord

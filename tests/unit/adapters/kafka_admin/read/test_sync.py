@@ -8,17 +8,14 @@ import pytest
 
 from topiarist.adapters.kafka_admin.connection.connection import Features
 from topiarist.adapters.kafka_admin.read import sync as sync_module
+from topiarist.adapters.kafka_admin.read.capabilities import MIN_VERSION, find_mode, find_version, offers_quorum
 from topiarist.adapters.kafka_admin.read.sync import (
-    MIN_VERSION,
     WARNING_MIGRATING,
     WARNING_NO_PROOF,
     WARNING_UNSYNCED,
     MigrationReadiness,
     Quorum,
     find_migration_readiness,
-    find_mode,
-    find_version,
-    offers_quorum,
     open_synced,
     read_quorum,
     sync,
