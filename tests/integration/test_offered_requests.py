@@ -17,7 +17,8 @@ import pytest
 
 from support.builders import spec
 from support.cli.runs import RunResult, run_topiarist
-from support.kafka.hidden_requests import KEYS, WANTED, Bench
+from support.kafka.fake_kafka import do_at, no_hook
+from support.kafka.hidden_requests import KEYS, WANTED, Bench, HidingKafka
 from topiarist.adapters.kafka_admin.connection.connection import NEEDS, NO_ID
 from topiarist.errors import Exit, Reason
 from topiarist.model.outcome import Result
@@ -102,7 +103,11 @@ def test_all_requests(bench: Bench) -> None:
 
 
 HIDDEN: list[Any] = [
-    *(pytest.param(name, None, marks=() if name in QUICK else pytest.mark.slow, id=name) for name in KEYS),
+    *(
+        pytest.param(name, None, marks=() if name in QUICK else pytest.mark.slow, id=name)
+        for name in KEYS
+        if name != "Metadata"
+    ),
     *(pytest.param(name, newest, marks=pytest.mark.slow, id=f"{name} {newest}") for name, newest in OLD.items()),
 ]
 
@@ -156,6 +161,69 @@ def test_topics_without_ids(bench: Bench) -> None:
         assert "write block: NotOffered: the brokers give topics no ids" in said
         assert not [words for words in RUN_AGAIN if words in said]
     assert kafka.cluster.topics.keys() == {"set"}
+
+
+@pytest.mark.parametrize("newest", [9, pytest.param(8, marks=pytest.mark.slow)])
+def test_metadata_without_ids(newest: int, bench: Bench) -> None:
+    """Every command that reads works, and every write is refused with the reason: no topic can be recognized again."""
+    for command, run_command in {**READS, **WRITES}.items():
+        kafka = bench.open_brokers()
+        kafka.cluster.topics = {}
+        kafka.cluster.add("set", (1, 2), (2, 3))
+        kafka.catch_up()
+        kafka.hide("Metadata", newest)
+        found = run_command(bench.folder)
+        assert (kafka.cluster.topics.keys(), kafka.wrongly_sent) == ({"set"}, []), command
+        said = " ".join((found.out + found.err).split())
+        assert not [words for words in (*RUN_AGAIN, "ZooKeeper") if words in said], f"{command}: {said}"
+        if command in ("list", "describe", "export", "snapshot", "drift", "upgrade-check", "moves", "plan"):
+            assert found.code in (Exit.DONE, Exit.CHANGES), f"{command}: {said}"
+        if command in ("plan", "apply", "apply saved", "freeze"):
+            assert f"Metadata up to version {newest}, and version 10 is needed" in said, f"{command}: {said}"
+        assert found.code != Exit.DONE or command not in ("apply", "apply saved", "freeze")
+
+
+def test_deletions_by_name(bench: Bench) -> None:
+    """A plan says so, and the topic that has its id directly before the request is deleted; nothing is said of others.
+
+    The last look goes over the connection of the request, after the fence.
+    """
+    kafka = bench.open_brokers()
+    kafka.hide("DeleteTopics", 5)
+    planned = READS["plan"](bench.folder)
+    assert "topics are deleted by name" in " ".join(planned.out.split()), planned
+    assert "up to version 5, and version 6 is needed to delete topics by their ids" in " ".join(planned.out.split())
+    cluster = kafka.open()
+    plan = kafka.plan(*(spec(topic, **fields) for topic, fields in WANTED.items()), cluster=cluster)
+    outcomes = {each.topic: each.result for each in kafka.apply(plan, cluster)}
+    assert outcomes == dict.fromkeys(WANTED, Result.DONE)
+    assert "old" not in kafka.topics
+    sent = cluster._session.sent  # type: ignore[attr-defined]
+    at = sent.index("DeleteTopics")
+    assert sent[at - 2 : at] == ["InitProducerId", "Metadata"]
+    assert kafka.wrongly_sent == []
+
+
+def test_a_topic_that_is_recreated_before_its_deletion_by_name(bench: Bench) -> None:
+    """Another id in the last look keeps the new topic, and the outcome is a conflict."""
+    steps: list[str] = []
+    for is_recreated in (False, True):
+        kafka = bench.open_brokers()
+        kafka.hide("DeleteTopics", 5)
+        plan = kafka.plan(spec("old", ensure="Absent"))
+
+        def recreate(_: str, kafka: HidingKafka = kafka) -> None:
+            kafka.cluster.add("old", (3,))
+            kafka.catch_up()
+
+        kafka.hook = do_at(steps.index("DeleteTopics"), recreate, is_done=False) if is_recreated else no_hook
+        cluster = kafka.open()
+        (outcome,) = kafka.apply(plan, cluster)
+        steps = cluster._session.sent  # type: ignore[attr-defined]
+        assert ("DeleteTopics" in steps) is not is_recreated
+    assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
+    assert "deleted and recreated" in outcome.message
+    assert kafka.topics["old"].replicas == ((3,),)
 
 
 @pytest.mark.parametrize("newest", [1, 2, 3])

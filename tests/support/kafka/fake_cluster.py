@@ -223,21 +223,26 @@ class FakeCluster:
 
     def _delete(self, request: Message) -> Message:
         by_id = {topic.id: name for name, topic in self.topics.items()}
-        doubles = _doubles(topic.topic_id for topic in request.topics)
+        asked = [(each.name, each.topic_id) for each in request.topics] or [
+            (name, NO_ID) for name in request.topic_names
+        ]
+        doubles = _doubles(asked)
         element, results = DeleteTopicsResponse.DeletableTopicResult, []
-        for topic in {each.topic_id: each for each in request.topics}.values():
-            assert topic.name is None, "topiarist deletes by id"
-            name = by_id.get(topic.topic_id)
-            code, message = self._veto(name, topic) if name else ACCEPTED
-            if topic.topic_id in doubles:
-                code, message = checks.INVALID_REQUEST, "Duplicate topic id."
+        for named, topic_id in dict.fromkeys(asked):
+            assert named is None or request.topic_names, "topiarist deletes by id where it can"
+            name = by_id.get(topic_id) if named is None else named if named in self.topics else None
+            code, message = self._veto(name, request) if name else ACCEPTED
+            if (named, topic_id) in doubles:
+                code, message = checks.INVALID_REQUEST, "Duplicate topic."
             elif not name:
                 code, message = checks.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+                if named is not None:
+                    code, message = checks.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic."
             if not code and name:
                 del self.topics[name]
                 self.changes.append(("delete", name))
-            shown = None if code else name
-            results.append(element(name=shown, topic_id=topic.topic_id, error_code=code, error_message=message or None))
+            shown = named if code else name
+            results.append(element(name=shown, topic_id=topic_id, error_code=code, error_message=message or None))
         return DeleteTopicsResponse(throttle_time_ms=0, responses=results)
 
     def _check_lists(self, lists: Sequence[Replicas], width: int) -> Verdict:

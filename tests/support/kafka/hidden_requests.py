@@ -39,7 +39,15 @@ WANTED: dict[str, dict[str, Any]] = {
 """A creation, a growth, a config, and a deletion."""
 
 KEYS: dict[str, int] = {
-    **{"Produce": 0, "Fetch": 1, "ListOffsets": 2, "FindCoordinator": 10, "CreateTopics": 19, "DeleteTopics": 20},
+    **{
+        "Produce": 0,
+        "Fetch": 1,
+        "ListOffsets": 2,
+        "Metadata": 3,
+        "FindCoordinator": 10,
+        "CreateTopics": 19,
+        "DeleteTopics": 20,
+    },
     **{"InitProducerId": 22, "AddPartitionsToTxn": 24, "EndTxn": 26, "DescribeConfigs": 32, "CreatePartitions": 37},
     **{"IncrementalAlterConfigs": 44, "ListPartitionReassignments": 46, "DescribeQuorum": 55, "DescribeCluster": 60},
 }

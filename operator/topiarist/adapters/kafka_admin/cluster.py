@@ -317,9 +317,10 @@ class KafkaCluster:
 
         Raises ``TopiaristError`` if the brokers take no records.
         """
-        records = self._find_capabilities().transactions
-        if records.is_denied:
-            raise TopiaristError(Reason.NOT_OFFERED, records.why)
+        capabilities = self._find_capabilities()
+        for needed in (capabilities.transactions, capabilities.topic_ids):
+            if needed.is_denied:
+                raise TopiaristError(Reason.NOT_OFFERED, needed.why)
         return run or self._open_records()
 
     def _find_capabilities(self) -> Capabilities:

@@ -18,7 +18,9 @@ from topiarist.adapters.kafka_admin.read.sync import (
     find_migration_readiness,
     open_synced,
     read_quorum,
+    read_reassignments,
     sync,
+    sync_to_read,
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode, KafkaVersion
@@ -87,6 +89,27 @@ def test_without_the_right_to_ask(code: int, clock: FakeTime) -> None:
     found = sync(session(DescribeQuorum=quorum(code=code)))  # type: ignore[arg-type]
     assert (found.quorum, found.warnings, found.migration_ready) == (None, (WARNING_UNSYNCED,), False)
     assert (found.mode, found.version) == (ClusterMode.KRAFT, (4, 0))
+    assert clock.slept == [1.0]
+
+
+@pytest.mark.parametrize("answer", [quorum(code=31), quorum(code=35), quorum(code=42), quorum(whole=35)])
+def test_a_second_is_waited_for_once(answer: Any, clock: FakeTime) -> None:
+    """Reads of a session wait until a second after the last change that it has made or seen, and not again.
+
+    A look before a write waits for a second of its own.
+    """
+    over = session(DescribeQuorum=answer)
+    over.changed_at = clock.current - 0.25
+    waited = []
+    for change in (False, False, True, False):
+        if change:
+            over.changed_at = clock.current
+        clock.slept.clear()
+        found = sync_to_read(over)  # type: ignore[arg-type]
+        assert found.freshness.is_denied
+        waited.append(sum(clock.slept))
+    assert waited == [0.75, 0, 1, 0]
+    sync(over)  # type: ignore[arg-type]
     assert clock.slept == [1.0]
 
 
@@ -191,6 +214,20 @@ def test_a_further_connection(epoch: int, is_opened: bool) -> None:
     over.script["ApiVersions"] = versions(epoch)
     assert (open_synced(over, synced) is not None) is is_opened  # type: ignore[arg-type]
     assert open_synced(over, synced._replace(quorum=None)) is None  # type: ignore[arg-type]
+
+
+def test_a_list_of_reassignments_that_is_or_was_not_empty(clock: FakeTime) -> None:
+    """Replica lists have changed then, so the next read must show them; an empty list after an empty one says nothing."""
+    partition = reply(partition_index=0, replicas=[1, 2], adding_replicas=[2], removing_replicas=[])
+    moving = [reply(name="a", partitions=[partition])]
+    script = [reply(error_code=0, error_message=None, topics=each) for each in ([], moving, [], [])]
+    over = ScriptedSession({"ListPartitionReassignments": script})
+    times = []
+    for _ in range(4):
+        clock.current += 1
+        read_reassignments(over, over.any_broker())  # type: ignore[arg-type]
+        times.append(over.changed_at)
+    assert times == [0.0, clock.current - 2, clock.current - 1, clock.current - 1]
 
 
 def test_migration_readiness() -> None:
