@@ -21,11 +21,12 @@ from support.strategies import PlanInput, plan_inputs
 from topiarist.adapters.size_limits import REQUEST_LIMITS, build_list_limits
 from topiarist.adapters.snapshots import files
 from topiarist.adapters.snapshots.files import Snapshot, SnapshotFiles, dump_snapshot, file_name, load_snapshot
+from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.capabilities import APACHE_KAFKA
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState, TopicState
+from topiarist.model.state import ClusterState, TopicState, WriteBlock
 from topiarist.planning.planner import make_plan
 from topiarist.schema import load as load_
 
@@ -86,6 +87,14 @@ def test_every_field_of_a_state_is_kept(tmp_path: Path) -> None:
     for name in TopicState.__struct_fields__:
         assert getattr(FULL_STATE.topics["odd"], name) != getattr(TopicState("", "0", ()), name), name
     assert load_snapshot(write_snapshot_rows(tmp_path, snapshot_lines())) == Snapshot("eu", SNAPSHOT_TIME, FULL_STATE)
+
+
+def test_every_write_block_is_kept(tmp_path: Path) -> None:
+    """Whatever keeps writes from a cluster is in its snapshot, also that its brokers do not offer what writes need."""
+    reasons = [Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION, Reason.FROZEN, Reason.RECORDS_NOT_MOVED]
+    for reason in (*reasons, Reason.MOVED_BACK, Reason.NO_CONTROLLER, Reason.NOT_OFFERED):
+        state = replace(FULL_STATE, write_block=WriteBlock(reason, "why"))
+        assert load_snapshot(write_snapshot_rows(tmp_path, snapshot_lines(state))).state == state
 
 
 @given(plan_inputs())

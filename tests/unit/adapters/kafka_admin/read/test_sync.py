@@ -217,7 +217,7 @@ def test_a_further_connection(epoch: int, is_opened: bool) -> None:
 
 
 def test_a_list_of_reassignments_that_is_or_was_not_empty(clock: FakeTime) -> None:
-    """Replica lists have changed then, so the next read must show them; an empty list after an empty one says nothing."""
+    """Replica lists have changed then, so the next read must show them; two empty lists say nothing."""
     partition = reply(partition_index=0, replicas=[1, 2], adding_replicas=[2], removing_replicas=[])
     moving = [reply(name="a", partitions=[partition])]
     script = [reply(error_code=0, error_message=None, topics=each) for each in ([], moving, [], [])]
