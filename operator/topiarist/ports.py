@@ -13,6 +13,7 @@ from typing import Protocol, Self
 
 from msgspec import Struct
 
+from topiarist.model.capabilities import Capabilities
 from topiarist.model.moves import NO_MOVES, ClearedMoves, MoveProgress, MoveSettings
 from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
 from topiarist.model.plan import Issue, Plan, TopicPlan
@@ -202,6 +203,9 @@ class OpenCluster(PartitionInspector, ProgressSource, BrokerValidator, Session, 
     @property
     def requests(self) -> Mapping[tuple[str, str], int]:
         """Return the number of requests so far, by operation and result."""
+
+    def find_capabilities(self) -> Capabilities:
+        """Return what the cluster can do, also if its topics cannot be read. Raises ``TopiaristError``."""
 
     def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
         """Return the rates of throttled copies of each entity that has one, such as ``brokers/5``, by config."""

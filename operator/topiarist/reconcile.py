@@ -17,10 +17,10 @@ from topiarist.model.plan import Issue, Plan, TopicPlan, withhold
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
+from topiarist.planning.builder import find_impossible
 from topiarist.planning.moves.gate import withhold_unhealthy_moves
 from topiarist.planning.moves.leaders import add_elections, find_candidates, has_moves, only_moves, without_moves
 from topiarist.planning.planner import make_plan
-from topiarist.planning.preconditions import find_impossible
 from topiarist.ports import (
     NO_CONTROL,
     NO_MOVE_OPTIONS,

@@ -18,6 +18,7 @@ from topiarist.cli.terminal import Settings
 from topiarist.errors import Diagnostic
 
 if TYPE_CHECKING:
+    from topiarist.inspection.check import ClusterCheck
     from topiarist.inspection.describe import Description, Explanation
     from topiarist.inspection.list import TopicList
     from topiarist.inspection.moves import MoveStatus
@@ -168,6 +169,22 @@ def _lists_as_json(listings: Sequence[TopicList], _settings: Settings) -> str:
 
 LIST_FORMATS = {"text": _lists_as_text, "json": _lists_as_json}
 """The formats of ``list`` by name."""
+
+
+def _checks_as_text(checks: Sequence[ClusterCheck], settings: Settings) -> str:
+    from topiarist.output.check import format_checks
+
+    return format_checks(checks, _layout(settings))
+
+
+def _checks_as_json(checks: Sequence[ClusterCheck], _settings: Settings) -> str:
+    from topiarist.output.check import encode_checks
+
+    return _dumps(encode_checks(checks))
+
+
+CHECK_FORMATS = {"text": _checks_as_text, "json": _checks_as_json}
+"""The formats of ``check`` by name."""
 
 
 def _moves_as_text(statuses: Sequence[MoveStatus], settings: Settings) -> str:

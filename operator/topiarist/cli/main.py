@@ -31,6 +31,7 @@ class _Entry(NamedTuple):
 
 COMMANDS: Mapping[str, _Entry] = {
     "init": _Entry("Start a repository of topics: project file, manifests, CI.", "init"),
+    "check": _Entry("Show what works with a cluster, what does not, and what to configure.", "check"),
     "validate": _Entry("Check manifests, without a cluster.", "plan", "validate_command"),
     "render": _Entry("Print manifests with defaults and overrides merged.", "plan", "render_command"),
     "plan": _Entry("Show the changes that apply would make.", "plan"),

@@ -25,7 +25,22 @@ from topiarist.kafka.config_rules import (
 )
 from topiarist.kafka.placement import AssignmentError
 from topiarist.kafka.types import MIN_KAFKA_VERSION, KafkaVersion, Replicas, count_replicas, format_version
-from topiarist.model.plan import Change, Issue, Load, MoveReplicas, UpdateConfig, compute_broker_load, config_after
+from topiarist.model.capabilities import Capabilities
+from topiarist.model.moves import UNLIMITED
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    ElectLeaders,
+    Issue,
+    Load,
+    MoveReplicas,
+    TopicPlan,
+    UpdateConfig,
+    compute_broker_load,
+    config_after,
+)
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, RackAwareness, TopicSpec, ValueOrigin
 from topiarist.model.state import (
@@ -471,3 +486,40 @@ def stale_entry_warnings(names: Collection[str], topics: Collection[str]) -> Ite
         yield f"{printable(name)}: {stale_entry.message}. {stale_entry.hint[0].upper()}{stale_entry.hint[1:]}"
     if len(sorted_names) > _MAX_SHOWN_ENTRIES:
         yield f"the reassignment request has stale entries of {len(sorted_names) - _MAX_SHOWN_ENTRIES:,} more topics"
+
+
+# Changes that the cluster can make for no user. A plan is made first, so that it shows what it would do; ``reconcile``
+# then withholds these changes, and a writer asks again directly before it writes.
+
+_NEEDED: Mapping[type[Change], Sequence[str]] = {
+    CreateTopic: ("creation",),
+    AddPartitions: ("growth",),
+    UpdateConfig: ("config_changes",),
+    DeleteTopic: ("deletion",),
+    MoveReplicas: ("moves", "listed_reassignments"),
+    ElectLeaders: ("elections", "listed_reassignments"),
+}
+"""The capabilities that each kind of change needs, by name; throttled moves need throttles too."""
+
+
+def find_impossible(capabilities: Capabilities, topics: Iterable[TopicPlan]) -> dict[str, list[Issue]]:
+    """Return by topic the changes that the cluster cannot make for any user, one refusal for each kind of change."""
+    found: dict[str, list[Issue]] = {}
+    if not any(each.is_missing for _, each in capabilities.items()):
+        return found
+    for topic in topics:
+        for kind, names in _NEEDED.items():
+            changes = [change for change in topic.changes if isinstance(change, kind)]
+            if changes and is_throttled(topic, changes):
+                names = (*names, "throttles")
+            supports = [getattr(capabilities, name) for name in names] if changes else []
+            if why := next((each.why for each in supports if each.is_missing), ""):
+                issue = Issue(Reason.NOT_OFFERED, why, withheld=tuple(changes))
+                found.setdefault(topic.topic, []).append(issue)
+    return found
+
+
+def is_throttled(topic: TopicPlan, changes: Sequence[Change]) -> bool:
+    """Return whether these changes copy replicas at a limited rate."""
+    copies = sum(change.copies for change in changes if isinstance(change, MoveReplicas))
+    return bool(copies and topic.spec and topic.spec.cluster.moves.throttle != UNLIMITED)

@@ -4,8 +4,6 @@ The adapters call ``check_preconditions`` for one topic directly before its writ
 topics of a saved plan, which may be old. Values are compared, not versions of the stored data. Versions are too weak,
 because those of a recreated topic start again at 0, and Kafka's own protocol has none. Versions are also too strict: a
 controller restart, a throttle or an unrelated config key would invalidate a plan that is still correct.
-
-``find_impossible`` compares the changes of a plan with what the cluster can do at all.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.types import (
     Broker,
@@ -29,15 +26,11 @@ from topiarist.kafka.types import (
     index_by_metric_name,
     metric_name,
 )
-from topiarist.model.capabilities import Capabilities
-from topiarist.model.moves import UNLIMITED
 from topiarist.model.plan import (
     AddPartitions,
-    Change,
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
-    Issue,
     MoveReplicas,
     Nudge,
     Plan,
@@ -62,40 +55,6 @@ _REASSIGNED_NOW = "its replicas are being reassigned now"
 def is_nudge(plan: TopicPlan) -> bool:
     """Return whether the plan only nudges the controller and changes nothing else."""
     return any(isinstance(change, Nudge) for change in plan.changes)
-
-
-_NEEDED: Mapping[type[Change], Sequence[str]] = {
-    CreateTopic: ("creation",),
-    AddPartitions: ("growth",),
-    UpdateConfig: ("config_changes",),
-    DeleteTopic: ("deletion",),
-    MoveReplicas: ("moves", "listed_reassignments"),
-    ElectLeaders: ("elections", "listed_reassignments"),
-}
-"""The capabilities that each kind of change needs, by name; throttled moves need throttles too."""
-
-
-def find_impossible(capabilities: Capabilities, topics: Iterable[TopicPlan]) -> dict[str, list[Issue]]:
-    """Return by topic the changes that the cluster cannot make for any user, one refusal for each kind of change."""
-    found: dict[str, list[Issue]] = {}
-    if not any(each.is_missing for _, each in capabilities.items()):
-        return found
-    for topic in topics:
-        for kind, names in _NEEDED.items():
-            changes = [change for change in topic.changes if isinstance(change, kind)]
-            if changes and is_throttled(topic, changes):
-                names = (*names, "throttles")
-            supports = [getattr(capabilities, name) for name in names] if changes else []
-            if why := next((each.why for each in supports if each.is_missing), ""):
-                issue = Issue(Reason.NOT_OFFERED, why, withheld=tuple(changes))
-                found.setdefault(topic.topic, []).append(issue)
-    return found
-
-
-def is_throttled(topic: TopicPlan, changes: Sequence[Change]) -> bool:
-    """Return whether these changes copy replicas at a limited rate."""
-    copies = sum(change.copies for change in changes if isinstance(change, MoveReplicas))
-    return bool(copies and topic.spec and topic.spec.cluster.moves.throttle != UNLIMITED)
 
 
 class Validity(str, Enum):

@@ -12,6 +12,7 @@ from topiarist.cli import formats
 from topiarist.cli.main import COMMANDS, cli, run
 
 TABLES: dict[str, Mapping[str, Any]] = {
+    "check": formats.CHECK_FORMATS,
     "describe": formats.DESCRIPTION_FORMATS,
     "explain": formats.EXPLANATION_FORMATS,
     "list": formats.LIST_FORMATS,

@@ -1,9 +1,10 @@
-"""Stale entries of a reassignment request: detection and messages."""
+"""Stale entries of a reassignment request: detection and messages; changes that a cluster cannot make."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from support.builders import (
@@ -19,13 +20,24 @@ from support.builders import (
     topic,
 )
 from topiarist.drift.findings import make_findings
+from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_supported
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import ClusterMode, KafkaVersion, KnownConfig
-from topiarist.model.plan import CreateTopic
+from topiarist.model.capabilities import APACHE_KAFKA, UNKNOWN, Support
+from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
+from topiarist.model.plan import CreateTopic, Issue
+from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState
-from topiarist.planning.builder import explain_stale_entry, may_have_problems, stale_entry_warnings
+from topiarist.planning.builder import (
+    explain_stale_entry,
+    find_impossible,
+    may_have_problems,
+    stale_entry_warnings,
+)
 
+THROTTLED = replace(PROD_CLUSTER, moves=MoveSettings(frozenset(MoveKind), 1000), drain_brokers=frozenset({6}))
+FREE = replace(THROTTLED, moves=MoveSettings(frozenset(MoveKind), UNLIMITED))
 TOPICS = {"younger": topic("younger")}
 
 
@@ -146,3 +158,39 @@ def test_writes_through_brokers_bypass_nothing() -> None:
     for found, expected in ((state(), 1), (by_brokers, 0), (unanswered, 0)):
         warnings = plan(found, declared).warnings
         assert len([warning for warning in warnings if warning.startswith("written to ZooKeeper")]) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "refused"),
+    [
+        ("creation", FREE, ["new"]),
+        ("growth", FREE, ["grown"]),
+        ("config_changes", FREE, ["set"]),
+        ("deletion", FREE, ["old"]),
+        ("moves", FREE, ["moved"]),
+        ("listed_reassignments", FREE, ["moved"]),
+        ("throttles", FREE, []),
+        ("throttles", THROTTLED, ["moved"]),
+        *((name, THROTTLED, []) for name in ("freshness", "quotas", "deletion_by_id", "replica_lists", "growth_lists")),
+    ],
+)
+def test_what_a_cluster_cannot_do(name: str, on: ClusterSpec, refused: list[str]) -> None:
+    """Each kind of change is refused without the capabilities that it needs, and no other change is."""
+    lists = {"moved": ((1, 6),), "grown": ((1, 2),), "set": ((1, 2),), "old": ((1, 2),)}
+    seen = state(*(topic(each, one) for each, one in lists.items()))
+    wanted = [
+        spec("new", on, partitions=1, replicationFactor=1),
+        spec("moved", on, partitions=1),
+        spec("grown", on, partitions=2),
+    ]
+    wanted += [spec("set", on, partitions=1, config={"retention.ms": 5}), spec("old", on, ensure="Absent")]
+    planned = plan(seen, *wanted, on=on)
+    assert {each.topic for each in planned.actionable_topics()} == {"new", "moved", "grown", "set", "old"}
+
+    def find(support: Support) -> dict[str, list[Issue]]:
+        return find_impossible(replace(APACHE_KAFKA, **{name: support}), planned.actionable_topics())
+
+    found = find(Support(False, "because"))
+    assert sorted(found) == refused
+    assert {(each.reason, each.message) for (each,) in found.values()} <= {(Reason.NOT_OFFERED, "because")}
+    assert find(Support(False, "a right", lacks_right=True)) == find(UNKNOWN) == {}

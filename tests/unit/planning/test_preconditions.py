@@ -30,20 +30,12 @@ from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, Replicas
-from topiarist.model.capabilities import APACHE_KAFKA, UNKNOWN, Support
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
-from topiarist.model.plan import AddPartitions, Issue, Plan, TopicPlan, UpdateConfig, retained_managed_keys
+from topiarist.model.plan import AddPartitions, Plan, TopicPlan, UpdateConfig, retained_managed_keys
 from topiarist.model.run_options import Risk, RunOptions
-from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
-from topiarist.planning.preconditions import (
-    PlanValidity,
-    Validity,
-    check_preconditions,
-    find_impossible,
-    revalidate,
-    simulate,
-)
+from topiarist.planning.preconditions import PlanValidity, Validity, check_preconditions, revalidate, simulate
 from topiarist.planning.without_specs import UnmanageRequest, plan_unmanage
 
 Foreign = Callable[[ClusterState], ClusterState]
@@ -52,50 +44,12 @@ Foreign = Callable[[ClusterState], ClusterState]
 STANDS = state(
     topic("orders", replica_lists("12", "23", "34"), "segment.ms", config={"segment.ms": "5", "retention.ms": "7"})
 )
-THROTTLED = replace(PROD_CLUSTER, moves=MoveSettings(frozenset(MoveKind), 1000), drain_brokers=frozenset({6}))
-FREE = replace(THROTTLED, moves=MoveSettings(frozenset(MoveKind), UNLIMITED))
 WANTED = spec(partitions=5, config={"segment.ms": 6, "cleanup.policy": "compact"})
 
 
 def _from(seen: ClusterState, found: TopicPlan, moved: ClusterState) -> PlanValidity:
     wanted = found.spec.cluster if found.spec else PROD_CLUSTER
     return check_preconditions(found, plan(seen, on=wanted).assumptions(), current_topic(moved, found.topic))
-
-
-@pytest.mark.parametrize(
-    ("name", "on", "refused"),
-    [
-        ("creation", FREE, ["new"]),
-        ("growth", FREE, ["grown"]),
-        ("config_changes", FREE, ["set"]),
-        ("deletion", FREE, ["old"]),
-        ("moves", FREE, ["moved"]),
-        ("listed_reassignments", FREE, ["moved"]),
-        ("throttles", FREE, []),
-        ("throttles", THROTTLED, ["moved"]),
-        *((name, THROTTLED, []) for name in ("freshness", "quotas", "deletion_by_id", "replica_lists", "growth_lists")),
-    ],
-)
-def test_what_a_cluster_cannot_do(name: str, on: ClusterSpec, refused: list[str]) -> None:
-    """Each kind of change is refused without the capabilities that it needs, and no other change is."""
-    lists = {"moved": ((1, 6),), "grown": ((1, 2),), "set": ((1, 2),), "old": ((1, 2),)}
-    seen = state(*(topic(each, one) for each, one in lists.items()))
-    wanted = [
-        spec("new", on, partitions=1, replicationFactor=1),
-        spec("moved", on, partitions=1),
-        spec("grown", on, partitions=2),
-    ]
-    wanted += [spec("set", on, partitions=1, config={"retention.ms": 5}), spec("old", on, ensure="Absent")]
-    planned = plan(seen, *wanted, on=on)
-    assert {each.topic for each in planned.actionable_topics()} == {"new", "moved", "grown", "set", "old"}
-
-    def find(support: Support) -> dict[str, list[Issue]]:
-        return find_impossible(replace(APACHE_KAFKA, **{name: support}), planned.actionable_topics())
-
-    found = find(Support(False, "because"))
-    assert sorted(found) == refused
-    assert {(each.reason, each.message) for (each,) in found.values()} <= {(Reason.NOT_OFFERED, "because")}
-    assert find(Support(False, "a right", lacks_right=True)) == find(UNKNOWN) == {}
 
 
 def _change(**fields: object) -> Foreign:

@@ -18,7 +18,7 @@ from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities, 
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.refusals import find_refusals
-from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
+from topiarist.adapters.kafka_admin.read.state import RecordsView, read_capabilities, read_state
 from topiarist.adapters.kafka_admin.read.sync import read_quorum, sync, sync_to_read
 from topiarist.adapters.kafka_admin.read.topic_reader import (
     FirstLook,
@@ -49,8 +49,8 @@ from topiarist.model.state import (
     TopicInspection,
     TopicState,
 )
+from topiarist.planning.builder import find_impossible
 from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
-from topiarist.planning.preconditions import find_impossible
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class KafkaCluster:
         from topiarist.planning.moves.ledger import carry_out
 
         with translate_errors():
-            for issue, *_ in find_impossible(self._find_capabilities(), plan.actionable_topics()).values():
+            for issue, *_ in find_impossible(self._find_offered(), plan.actionable_topics()).values():
                 raise TopiaristError(issue.reason, issue.message)  # before any throttle is written
             parts = self._session, self._move_reader(), self._open_records_to_write(), plan, options, stop
             yield from carry_out(plan, lambda: Mover(*parts).execute(), lambda: Elector(*parts).execute())
@@ -234,6 +234,10 @@ class KafkaCluster:
     def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
         """Read the partition states of these topics."""
         return inspect_all(self._session, topics)
+
+    def find_capabilities(self) -> Capabilities:
+        """Return what the cluster can do, without the configs of its topics and without its records."""
+        return read_capabilities(self._session)
 
     def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
         """Read the rates of throttled copies of all brokers."""
@@ -317,14 +321,14 @@ class KafkaCluster:
 
         Raises ``TopiaristError`` if the brokers take no records.
         """
-        capabilities = self._find_capabilities()
+        capabilities = self._find_offered()
         for needed in (capabilities.transactions, capabilities.topic_ids):
             if needed.is_denied:
                 raise TopiaristError(Reason.NOT_OFFERED, needed.why)
         return run or self._open_records()
 
-    def _find_capabilities(self) -> Capabilities:
-        """Return what the brokers offer now."""
+    def _find_offered(self) -> Capabilities:
+        """Return what the cluster can do by the requests that its brokers offer now."""
         return find_capabilities(self._session.any_broker())
 
     def _open_records(self) -> RecordsRun:

@@ -19,6 +19,7 @@ from topiarist.adapters.zookeeper.read.state import (
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import ANONYMOUS, Credentials
+from topiarist.model.capabilities import APACHE_KAFKA, Capabilities
 from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, Result, TopicProgress
 from topiarist.model.plan import Issue, Plan
@@ -145,6 +146,10 @@ class ZooKeeperCluster:
         """Read the cluster id."""
         with translate_errors(self._session):
             return read_metadata(self._session).cluster_id
+
+    def find_capabilities(self) -> Capabilities:
+        """Return those of Apache Kafka: topiarist writes the metadata itself, as its controller reads it."""
+        return APACHE_KAFKA
 
     def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
         """Read the rates of throttled copies of all brokers."""

@@ -29,7 +29,7 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.planning.preconditions import is_throttled
+from topiarist.planning.builder import is_throttled
 
 _ALTER, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 7, 10, 11
 """Numbers of operations in Kafka's protocol."""

@@ -33,6 +33,7 @@ from topiarist.adapters.kafka_admin.read.metadata import (
     AllMetadata,
     ClusterMetadata,
     TopicMetadata,
+    read_metadata,
     read_topic_id_errors,
 )
 from topiarist.adapters.kafka_admin.read.sync import (
@@ -152,6 +153,21 @@ def _read_state(session: Session, records: RecordsView) -> ClusterState:
         fenced_brokers=_read_fenced_brokers(connection, metadata),
         capabilities=capabilities,
     )
+
+
+def read_capabilities(session: Session) -> Capabilities:
+    """Return what the cluster can do, by what its brokers offer and answer without the configs of topics.
+
+    Raises ``Unreachable`` if no broker can be read.
+    """
+
+    def read() -> Capabilities:
+        write_block, synced = _sync_or_block(session)
+        watch = ReassignmentsWatch(session, synced.connection, has_controller=write_block is None)
+        ids = see_topic_ids(read_metadata(synced.connection))
+        return find_capabilities(synced.connection, Seen(ids, synced.freshness, listed_reassignments=watch.support))
+
+    return read_again(read)
 
 
 def _sync_or_block(session: Session) -> tuple[WriteBlock | None, SyncedBroker]:

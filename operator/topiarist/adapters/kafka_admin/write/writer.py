@@ -54,13 +54,8 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, Plan, TopicPlan, UpdateConfig
 from topiarist.model.state import ReadError
-from topiarist.planning.preconditions import (
-    CurrentTopic,
-    Validity,
-    check_preconditions,
-    find_impossible,
-    is_nudge,
-)
+from topiarist.planning.builder import find_impossible
+from topiarist.planning.preconditions import CurrentTopic, Validity, check_preconditions, is_nudge
 from topiarist.ports import NO_CONTROL, WriteControl
 from topiarist.throttle import sleep_unless_stopped
 

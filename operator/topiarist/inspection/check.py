@@ -1,0 +1,132 @@
+"""The check of a cluster: what topiarist can do there, what it cannot, and what to write into the ``Cluster``.
+
+It is made from one read, or from the capabilities alone if the cluster cannot be read. Each capability has a sentence
+for people, and the effect of its absence. To add one, add its row to ``_TEXTS``: a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from topiarist.errors import TopiaristError
+from topiarist.kafka.types import format_version
+from topiarist.model.access import KafkaAccess
+from topiarist.model.capabilities import Capabilities, Support
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState
+
+
+class Texts(NamedTuple):
+    """What a capability is, and what follows if a cluster does not have it."""
+
+    meaning: str
+    effect: str
+
+
+_NO_RECORDS = "nothing is written with records in a topic"
+
+_TEXTS: Mapping[str, Texts] = {
+    "topic_ids": Texts("topics have ids", "nothing is written: a later topic of a name could not be recognized"),
+    "freshness": Texts(
+        "what is read is proved to be current", "a plan may be some seconds old; apply compares again before it writes"
+    ),
+    "config_sources": Texts("configs are read, with their sources", "no cluster can be read"),
+    "creation": Texts("topics are created", "creations are refused"),
+    "replica_lists": Texts("replica lists of new topics are obeyed", "the cluster places the replicas of new topics"),
+    "growth": Texts("partitions are added", "growth is refused"),
+    "growth_lists": Texts(
+        "replica lists of new partitions are obeyed", "the cluster places the replicas of new partitions"
+    ),
+    "config_changes": Texts("single configs are changed", "changes of configs are refused"),
+    "deletion": Texts("topics are deleted", "deletions are refused"),
+    "deletion_by_id": Texts(
+        "deletions name the id of the topic", "deletions name the topic; its id is compared directly before"
+    ),
+    "transactions": Texts("records are written in transactions", _NO_RECORDS),
+    "compaction": Texts("topics are compacted", _NO_RECORDS),
+    "listed_reassignments": Texts(
+        "reassignments in progress are listed", "nothing is moved, and growth may meet a reassignment"
+    ),
+    "moves": Texts("replicas are moved", "moves are refused"),
+    "elections": Texts("preferred leaders are elected", "elections are refused"),
+    "throttles": Texts(
+        "copies of moves are throttled", "moves that copy are refused, unless their throttle is Unlimited"
+    ),
+    "quotas": Texts("the brokers tell when a quota is exceeded", "a quota shows in late answers alone"),
+}
+
+
+_OF_BROKERS = ("quotas",)
+"""The capabilities of a way through brokers alone: through ZooKeeper, no quota counts what topiarist writes."""
+
+
+class Finding(NamedTuple):
+    """A capability of a cluster by its name in ``Capabilities``, with its texts."""
+
+    name: str
+    support: Support
+    texts: Texts
+
+
+class Advice(NamedTuple):
+    """A value for a field of the ``Cluster`` document, with the reason; ``path`` is below ``spec``."""
+
+    path: tuple[str, ...]
+    value: str | int
+    why: str
+
+
+class ClusterCheck(Struct, frozen=True):
+    """What was found out about one cluster.
+
+    ``state`` is None if the cluster cannot be read, with the ``error``; its capabilities are known all the same.
+    """
+
+    cluster: ClusterSpec
+    cluster_id: str
+    capabilities: Capabilities
+    state: ClusterState | None = None
+    error: TopiaristError | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return the capabilities that the way to the cluster has, in the order in which people read them."""
+        absent = () if isinstance(self.cluster.access, KafkaAccess) else _OF_BROKERS
+        found = self.capabilities.items()
+        return tuple(Finding(name, support, _TEXTS[name]) for name, support in found if name not in absent)
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """Return what to write into the document of the cluster, sorted by path."""
+        return tuple(sorted((*self._find_identity(), *self._find_ways())))
+
+    def _find_identity(self) -> Iterator[Advice]:
+        spec, state = self.cluster, self.state
+        if not spec.cluster_id:
+            yield Advice(("clusterId",), self.cluster_id, "another cluster at this address then ends the run")
+        if state and spec.version is None and state.known_configs is None:
+            why = "the release of the brokers, this or a later one: they were not asked for their configs"
+            yield Advice(("kafkaVersion",), format_version(state.min_version), why)
+
+    def _find_ways(self) -> Iterator[Advice]:
+        access, found = self.cluster.access, self.capabilities
+        if not isinstance(access, KafkaAccess):
+            return
+        if found.replica_lists.is_missing:
+            yield Advice(("kafka", "placement"), "Brokers", found.replica_lists.why)
+        for records in (found.transactions, found.compaction):
+            if records.is_missing:
+                yield Advice(("kafka", "records"), "None", records.why)
+                return
+        brokers = len(self.state.brokers) if self.state else 0
+        if 0 < brokers < access.records.replication_factor:
+            why = f"the cluster has {brokers} of the {access.records.replication_factor} brokers for its records"
+            yield Advice(("kafka", "records", "replicationFactor"), brokers, why)
+
+
+def check_state(cluster: ClusterSpec, state: ClusterState) -> ClusterCheck:
+    """Return the check of a cluster that was read."""
+    return ClusterCheck(cluster, state.cluster_id, state.capabilities, state)

@@ -1,0 +1,132 @@
+"""The check of a cluster: each capability with its texts, and advice for the document; text and JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from support.builders import PROD_CLUSTER, state, topic
+from topiarist.adapters.snapshots.codec import encode_state
+from topiarist.errors import Reason, TopiaristError
+from topiarist.inspection.check import ClusterCheck, check_state
+from topiarist.kafka.types import Broker, ClusterMode
+from topiarist.model.access import KafkaAccess, ZooKeeperAccess
+from topiarist.model.capabilities import APACHE_KAFKA, UNKNOWN, Capabilities, Support
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState, WriteBlock
+from topiarist.output.check import encode_checks, format_checks
+from topiarist.output.text.layout import TextLayout
+from topiarist.schema import load
+
+BY_BROKERS = replace(PROD_CLUSTER, kafka=KafkaAccess("b:9092"))
+BY_ZOOKEEPER = replace(PROD_CLUSTER, zookeeper=ZooKeeperAccess("z:2181"))
+NEW = ClusterSpec(name="", kafka=KafkaAccess("b:9092"))
+NO_QUORUM = Support(False, "the brokers do not offer DescribeQuorum")
+SERVICE = replace(
+    APACHE_KAFKA, freshness=NO_QUORUM, replica_lists=UNKNOWN, moves=Support(False, "Alter is missing", lacks_right=True)
+)
+READ = state(topic(), mode=ClusterMode.KRAFT, bypasses_brokers=False, known_configs={}, capabilities=SERVICE)
+
+
+def text(*checks: ClusterCheck) -> str:
+    """Return the text of checks, on one line each paragraph of blanks."""
+    return " ".join(format_checks(checks, TextLayout()).split())
+
+
+def document(*checks: ClusterCheck) -> dict[str, Any]:
+    """Return the valid document of checks."""
+    made = json.loads(json.dumps(encode_checks(checks)))
+    assert load.first_error("check", made) == ""
+    return dict(made)
+
+
+def test_each_capability_has_its_texts_and_its_place_in_the_schemas() -> None:
+    """The table, the schema of this document and that of snapshots name exactly the capabilities, in their order."""
+    (cluster,) = document(check_state(BY_BROKERS, READ))["clusters"]
+    names = [each["name"] for each in cluster["capabilities"]]
+    assert len(names) == len(Capabilities.__struct_fields__)
+    assert load.load_schema("check")["definitions"]["capability"]["properties"]["name"]["enum"] == names
+    row = load.load_schema("snapshot")["definitions"]["cluster"]["properties"]["capabilities"]
+    assert row["items"]["properties"]["name"]["enum"] == names
+    absent = Capabilities(**dict.fromkeys(Capabilities.__struct_fields__, Support(False, "no")))
+    written = json.loads(next(encode_state(replace(READ, capabilities=absent), "a", "b")))
+    assert [each["name"] for each in written["capabilities"]] == names
+
+
+def test_what_works_and_what_does_not() -> None:
+    """A missing capability has its reason and its effect, an unknown one says so, and each is counted."""
+    said = text(check_state(BY_BROKERS, READ))
+    assert said.startswith("prod cluster ID, through its brokers, KRaft mode, 6 brokers, 1 topic")
+    assert "no what is read is proved to be current: the brokers do not offer DescribeQuorum; a plan may be" in said
+    assert "no replicas are moved: Alter is missing; moves are refused" in said
+    assert "not known replica lists of new topics are obeyed: only a try shows it" in said
+    assert "yes topics have ids yes" not in said
+    assert "yes topics have ids" in said
+    assert said.endswith(f"{len(Capabilities.__struct_fields__) - 3} works, 2 does not, 1 is not known.")
+    (cluster,) = document(check_state(BY_BROKERS, READ))["clusters"]
+    by_name = {each["name"]: each for each in cluster["capabilities"]}
+    assert by_name["freshness"]["given"] is False
+    assert by_name["freshness"]["effect"]
+    assert by_name["moves"]["lacksRight"] is True
+    assert by_name["replicaLists"]["given"] is None
+    assert by_name["topicIds"]["effect"] == ""
+
+
+def test_the_ways() -> None:
+    """Through ZooKeeper everything is given, and the text says what that way does not check."""
+    checked = check_state(BY_ZOOKEEPER, state(topic()))
+    said = text(checked)
+    assert "through ZooKeeper, ZooKeeper mode" in said
+    assert "no policy, ACL or quota of the brokers is checked" in said
+    assert {each.support.is_given for each in checked.findings} == {True}
+    assert "quotas" not in {each.name for each in checked.findings}
+    assert document(checked)["clusters"][0]["via"] == "ZooKeeper"
+
+
+@pytest.mark.parametrize(
+    ("spec", "found", "lines"),
+    [
+        (BY_BROKERS, READ, []),
+        (NEW, READ, ["clusterId: ID"]),
+        (NEW, replace(READ, known_configs=None), ["clusterId: ID", 'kafkaVersion: "2.4"']),
+        (replace(BY_ZOOKEEPER, version=None), state(topic()), ['kafkaVersion: "2.4"']),
+        (BY_BROKERS, replace(READ, brokers=(Broker(1),)), ["kafka:", "records:", "replicationFactor: 1"]),
+        (
+            BY_BROKERS,
+            replace(READ, capabilities=replace(SERVICE, replica_lists=NO_QUORUM, compaction=NO_QUORUM)),
+            ["kafka:", "placement: Brokers", "records: None"],
+        ),
+    ],
+)
+def test_the_document_to_write(spec: ClusterSpec, found: ClusterState, lines: list[str]) -> None:
+    """Only what is missing in the document is there, each value with its reason in a comment before it."""
+    checked = check_state(spec, found)
+    shown = format_checks([checked], TextLayout()).split("spec:\n")
+    written = [line.strip() for line in shown[1].split("\n\n")[0].splitlines()] if len(shown) > 1 else []
+    assert [line for line in written if not line.startswith("#") and line.endswith(tuple(lines or ["?"]))] == lines
+    fields = [each["field"] for each in document(checked)["clusters"][0]["advice"]]
+    assert len(fields) == sum(not line.endswith(":") for line in lines)
+
+
+def test_a_cluster_that_cannot_be_read() -> None:
+    """The error, with what to do, is beside the capabilities; what was not read is null."""
+    error = TopiaristError(Reason.NO_PERMISSION, "cannot read the configs", "grant it")
+    checked = ClusterCheck(BY_BROKERS, "ID", SERVICE, error=error)
+    assert "not readable NoPermission: cannot read the configs; grant it" in text(checked)
+    (cluster,) = document(checked)["clusters"]
+    assert cluster["error"] == {"reason": "NoPermission", "message": "cannot read the configs", "hint": "grant it"}
+    assert (cluster["mode"], cluster["topics"], cluster["writeBlock"]) == (None, None, None)
+
+
+def test_warnings_and_a_write_block() -> None:
+    """A write block is shown, and a warning that no capability has; what a row says already is not said twice."""
+    block = WriteBlock(Reason.FROZEN, "the cluster is frozen")
+    found = replace(READ, write_block=block, warnings=("other", f"old: {NO_QUORUM.why}"))
+    said = text(check_state(BY_BROKERS, found))
+    assert "write block Frozen: the cluster is frozen" in said
+    assert "warning other" in said
+    assert said.count(NO_QUORUM.why) == 1
+    assert document(check_state(BY_BROKERS, found))["clusters"][0]["warnings"] == list(found.warnings)
