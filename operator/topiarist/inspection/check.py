@@ -53,7 +53,7 @@ _TEXTS: Mapping[str, Texts] = {
     "moves": Texts("replicas are moved", "moves are refused"),
     "elections": Texts("preferred leaders are elected", "elections are refused"),
     "throttles": Texts(
-        "copies of moves are throttled", "moves that copy are refused, unless their throttle is Unlimited"
+        "copies of moves are throttled", "moves that copy are refused, unless spec.moves.throttle is Unlimited"
     ),
     "quotas": Texts("the brokers tell when a quota is exceeded", "a quota shows in late answers alone"),
 }

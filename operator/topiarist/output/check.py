@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from topiarist.inspection.check import Advice, ClusterCheck, Finding
@@ -17,8 +18,8 @@ from topiarist.text import format_count, to_camel_case
 FORMAT_VERSION = 1
 
 _THROUGH_ZOOKEEPER = (
-    "topiarist writes the metadata itself, as the controller of Kafka 2.4 to 3.9 reads it: no request is missing, and"
-    " no policy, ACL or quota of the brokers is checked"
+    "topiarist writes the metadata itself, as the controllers of Kafka 2.4 to 3.9 read it: nothing is missing, and no"
+    " policy, ACL or quota of the brokers is checked"
 )
 
 
@@ -101,19 +102,21 @@ def _format_heading(check: ClusterCheck) -> str:
     parts = [f"{name}cluster {sanitize(check.cluster_id)}"]
     if state := check.state:
         topics = len(state.topics) + len(state.topic_errors)
-        parts += [f"{state.mode.value} mode", format_count(len(state.brokers), "broker"), format_count(topics, "topic")]
+        parts += [format_count(len(state.brokers), "broker"), format_count(topics, "topic")]
     way = "through ZooKeeper" if _find_way(check) is Via.ZOOKEEPER else "through its brokers"
     return ", ".join([parts[0], way, *parts[1:]])
 
 
 def _format_finding(finding: Finding, layout: TextLayout) -> Iterator[str]:
     support, texts = finding.support, finding.texts
+    if support.is_given:
+        return layout.format_text_section("yes", texts.meaning, GREEN)
     if support.is_denied:
-        text = f"{texts.meaning}: {support.why}; {texts.effect}"
-        return layout.format_text_section("no", text, YELLOW)
-    if support.is_given is None:
-        return layout.format_text_section("not known", f"{texts.meaning}: {support.why or 'only a try shows it'}", DIM)
-    return layout.format_text_section("yes", texts.meaning, GREEN)
+        texts_below, label, style = (f"why: {support.why}", f"so: {texts.effect}"), "no", YELLOW
+    else:
+        texts_below, label, style = (support.why or "only a try shows it",), "not known", DIM
+    lines = chain.from_iterable(layout.wrap(each) for each in (texts.meaning, *texts_below))
+    return layout.format_section(label, lines, style)
 
 
 def _format_document(advice: Sequence[Advice]) -> Iterator[str]:
@@ -132,9 +135,7 @@ def _format_document(advice: Sequence[Advice]) -> Iterator[str]:
 
 
 def _format_totals(findings: Sequence[Finding]) -> str:
-    counts = {
-        "works": sum(each.support.is_given is True for each in findings),
-        "does not": sum(each.support.is_denied for each in findings),
-        "is not known": sum(each.support.is_given is None for each in findings),
-    }
-    return ", ".join(f"{number} {words}" for words, number in counts.items() if number) + "."
+    given = [each.support.is_given for each in findings]
+    counts = {("works", "work"): True, ("does not", "do not"): False, ("is not known", "are not known"): None}
+    parts = ((given.count(wanted), words) for words, wanted in counts.items())
+    return ", ".join(f"{number} {words[number != 1]}" for number, words in parts if number) + "."
