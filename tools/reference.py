@@ -238,6 +238,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "status-fields": lambda: definitions_part(load_schema("status")),
     "metrics": metric_part,
     "describe-fields": describe_part,
+    "check-fields": lambda: document_part(load_schema("check")),
     "list-fields": lambda: document_part(load_schema("list")),
     "upgrade-check-fields": lambda: document_part(load_schema("upgrade-check")),
     "moves-fields": lambda: document_part(load_schema("moves")),

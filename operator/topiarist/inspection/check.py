@@ -1,4 +1,4 @@
-"""The check of a cluster: what topiarist can do there, what it cannot, and what to write into the ``Cluster``.
+"""The check of a cluster: what topiarist can do there, what it cannot do, and fields for its ``Cluster`` document.
 
 It is made from one read, or from the capabilities alone if the cluster cannot be read. Each capability has a sentence
 for people, and the effect of its absence. To add one, add its row to ``_TEXTS``: a test compares them.
@@ -20,7 +20,7 @@ from topiarist.model.state import ClusterState
 
 
 class Texts(NamedTuple):
-    """What a capability is, and what follows if a cluster does not have it."""
+    """The meaning of a capability, and the effect if a cluster does not have it."""
 
     meaning: str
     effect: str
@@ -80,7 +80,7 @@ class Advice(NamedTuple):
 
 
 class ClusterCheck(Struct, frozen=True):
-    """What was found out about one cluster.
+    """The result of the check of one cluster.
 
     ``state`` is None if the cluster cannot be read, with the ``error``; its capabilities are known all the same.
     """

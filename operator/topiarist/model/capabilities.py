@@ -1,4 +1,4 @@
-"""The capabilities of a cluster as one value: an adapter finds it out once, and all other code asks it.
+"""The capabilities of a cluster as one value: an adapter finds them out once, and all other code asks it.
 
 Apache Kafka can do all of it. Services and other brokers answer a part of Kafka's protocol, or carry out a part of what
 they answer. A planner, a filter, a writer or a text never asks for the number of a request: it asks here. ``why`` is
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class Support(NamedTuple):
-    """An answer to whether a cluster can do one thing; None: only a try shows it.
+    """The support of one capability by a cluster; None: only a try shows it.
 
     ``why`` says how that is known, and what is missing; empty if nothing is. With ``lacks_right`` the cluster can do
     it, and denies it to the user of this run.

@@ -112,10 +112,10 @@ def _format_finding(finding: Finding, layout: TextLayout) -> Iterator[str]:
     if support.is_given:
         return layout.format_text_section("yes", texts.meaning, GREEN)
     if support.is_denied:
-        texts_below, label, style = (f"why: {support.why}", f"so: {texts.effect}"), "no", YELLOW
+        label, style, below = "no", YELLOW, [f"why: {support.why}", f"so: {texts.effect}"]
     else:
-        texts_below, label, style = (support.why or "only a try shows it",), "not known", DIM
-    lines = chain.from_iterable(layout.wrap(each) for each in (texts.meaning, *texts_below))
+        label, style, below = "not known", DIM, [support.why or "only a try shows it"]
+    lines = chain.from_iterable(layout.wrap(each) for each in (texts.meaning, *below))
     return layout.format_section(label, lines, style)
 
 

@@ -154,7 +154,7 @@ UNKNOWN_TOPIC_ID = 100
 """The error code of a topic id that no topic has; a topic that is hidden has ``TOPIC_AUTHORIZATION_FAILED``."""
 
 _HEADER_BYTES, _ID_BYTES = 4 + 1 + 4, 4  # correlation id, tagged fields of the header, throttle time
-_FIRST_FLEXIBLE = 9  # the first version whose answer has this form
+_FIRST_FLEXIBLE = 9  # the first version of this form
 
 
 class PartitionMetadata(NamedTuple):

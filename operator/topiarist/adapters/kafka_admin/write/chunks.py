@@ -326,8 +326,9 @@ class ChunkRequests:
 def _delete_by_name(connection: Connection, writes: Mapping[str, TopicWrite]) -> Answer:
     """Delete topics by name, each only if it has the id of ``writes`` now; return the elements of the answer by id.
 
-    For brokers whose request has no ids. Its last look goes over the same connection, directly before: only a topic
-    that is deleted and recreated between the two requests is deleted in place of the planned one.
+    For brokers with a request without ids. The last look goes over the same connection, directly before: only a topic
+    that is deleted and recreated between the two requests, or before a late request, is deleted in place of the planned
+    one.
     """
     names = {write.plan.topic: topic_id for topic_id, write in writes.items()}
     try:

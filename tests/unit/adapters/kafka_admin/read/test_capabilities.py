@@ -9,7 +9,7 @@ from topiarist.model.capabilities import GIVEN, UNKNOWN, Capabilities, Support
 from unit.adapters.kafka_admin.scripted_session import ScriptedSession
 
 TRIED = {"freshness", "replica_lists", "growth_lists", "compaction"}
-"""The capabilities of which the requests that a broker offers say nothing."""
+"""The capabilities that no offered request shows."""
 
 RECORDS = ("ListOffsets", "Fetch", "FindCoordinator", "InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn")
 
