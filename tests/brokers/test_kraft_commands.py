@@ -278,6 +278,20 @@ def test_upgrade_check_finds_what_the_newest_release_changes(desk: Desk, kraft_r
     assert wanted in said.out
 
 
+def test_apache_kafka_has_every_capability(desk: Desk) -> None:
+    """Nothing is missing on brokers of Apache Kafka; only replica lists, and compaction at first, need a try."""
+    found = []
+    for _ in range(2):
+        said = desk.run_over("check", desk.cluster, "--format", "json")
+        (cluster,) = json.loads(said.out)["clusters"]
+        assert (cluster["error"], cluster["writeBlock"], cluster["mode"]) == (None, None, "KRaft")
+        assert {each["given"] for each in cluster["capabilities"]} == {True, None}
+        found.append({each["name"] for each in cluster["capabilities"] if each["given"] is None})
+        desk.declare("checked-first")
+        desk.run("apply", "--yes")
+    assert found[0] - {"compaction"} == found[1] == {"replicaLists", "growthLists"}
+
+
 def test_the_action_plans_and_applies_through_the_brokers(desk: Desk) -> None:
     """The scripts of the GitHub action take the address of the brokers, and apply the reviewed plan."""
     desk.declare("acted")

@@ -5,10 +5,12 @@ Each principal has exactly the rights that the test names, and a topic of record
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,8 +24,9 @@ from support.kafka.kraft import KraftCluster
 from support.kafka.kraft_fixture import KraftFixture
 from support.spec_builders import apply_outcomes, plan_specs, topic_spec
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
+from topiarist.adapters.kafka_admin.read import sync
 from topiarist.adapters.kafka_admin.read.state import WARNING_NO_REASSIGNMENTS
-from topiarist.adapters.kafka_admin.read.sync import WARNING_UNSYNCED
+from topiarist.adapters.kafka_admin.read.sync import LACKS_DESCRIBE, WARNING_UNSYNCED
 from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, RecordsTopic, SaslMechanism, SaslPassword, SecretReference
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
@@ -236,7 +239,35 @@ def test_reading_without_the_cluster(guarded: Guarded) -> None:
         assert state.topics["t"].valid_record
         hidden = f"{WARNING_NO_REASSIGNMENTS}Describe on the cluster is missing"
         assert {WARNING_UNSYNCED, hidden} <= set(state.warnings)
+        assert state.capabilities.freshness == state.capabilities.listed_reassignments == LACKS_DESCRIBE
         assert cluster.inspect("t").assignment.keys() == {0, 1}
+
+
+@pytest.mark.night(area="rights")
+def test_a_session_without_the_cluster_waits_once(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads wait for a second after what the session did or saw last; a read after a write of its own shows it."""
+    access = guarded.grant({*WRITING, Right("AlterConfigs", "Topic")} - {DESCRIBE_CLUSTER})
+    own(guarded, "t")
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        time.sleep(seconds)
+
+    monkeypatch.setattr(sync, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    with KafkaCluster(access, owner="default", lock_timeout=20.0) as cluster:
+        cluster.read()
+        assert sum(slept) > 0.5
+        slept.clear()
+        for _ in range(3):
+            cluster.read()
+        assert slept == []
+        wanted = topic_spec("t", replicationFactor=2, config={"retention.ms": 7_000_000})
+        (outcome,) = apply_outcomes(cluster, plan_specs(cluster, wanted)).values()
+        assert outcome.result is Result.DONE, outcome
+        slept.clear()
+        assert cluster.read().topics["t"].config["retention.ms"] == "7000000"
+        assert sum(slept) > 0
 
 
 @pytest.mark.parametrize(
