@@ -13,7 +13,7 @@ COPY tools/check_pins.py tools/
 RUN awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' constraints.txt >setuptools.txt \
     && pip install --require-hashes --no-deps --only-binary :all: -r setuptools.txt
 RUN python -m venv --without-pip /app \
-    && python tools/check_pins.py operator >operator.txt \
+    && python tools/check_pins.py operator aws keys >operator.txt \
     && pip --python /app/bin/python install --require-hashes --no-deps --only-binary :all: -r operator.txt
 COPY LICENSE README.md ./
 COPY schemas schemas

@@ -52,7 +52,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: campaign pairs record-campaigns soak-day record-soak-day site site-versions
 .PHONY: bench-moves bench-operator bench-drift bench-page test-slow test-unit budgets record-budgets test-browser mutants fuzz golden generate constraints clean
 .PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
-.PHONY: nightly green-night namespaces pictures interleave record-interleavings need-python need-java
+.PHONY: kerberos nightly green-night namespaces pictures interleave record-interleavings need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,7 @@ test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, broug
 
 test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="2.8.2" KRAFT_RELEASES="4.0.2" are others
 	$(SCRIPT) kafka_jars $(RELEASES) $(KRAFT_RELEASES)
+	@test "$$CI" != true || tools/kerberos.sh
 	@TOPIARIST_KAFKA="$(RELEASES)" TOPIARIST_KAFKA_KRAFT="$(KRAFT_RELEASES)" $(LANE)
 
 test-kubernetes: .venv/ready  ## with a real API server, built once with Go; without Go skipped, but failed in CI
@@ -82,6 +83,9 @@ test-browser: $(BROWSER)/ready $(SITE)/ready  ## reports, plans and the site in 
 
 kube:  ## build the API server, etcd and kubectl for these tests: some minutes, once
 	@tools/kube/build.sh
+
+kerberos: .venv/ready  ## install a KDC by apt, and compile the package gssapi, for the tests of logins by Kerberos
+	@tools/kerberos.sh
 
 # The releases of a night: all of them over a week.
 WEEKDAY ?= $(shell date +%u)
@@ -232,6 +236,7 @@ constraints: .venv/ready  ## resolve the dependencies anew and pin them
 	$(RESOLVE) --no-emit-package topiarist --extra dev pyproject.toml --output-file constraints.txt
 	$(RESOLVE) --group fuzz --output-file tests/fuzz/constraints.txt
 	$(RESOLVE) --group browser --output-file tests/browser/constraints.txt
+	$(RESOLVE) --group kerberos --output-file tests/brokers/constraints.txt
 	$(RESOLVE) --group site --output-file tools/docs_site/constraints.txt
 	$(RESOLVE) --group release --output-file tools/release/constraints.txt
 

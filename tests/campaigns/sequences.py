@@ -25,6 +25,9 @@ SECRET_REF = {"secretKeyRef": {"name": "kafka", "key": "password"}}
 _CERTIFICATE = {"certificate": SECRET_REF, "key": SECRET_REF, "keyPassword": SECRET_REF}
 _LOGIN = {"username": "topiarist", "password": SECRET_REF}
 _TOKEN = {"mechanism": "OAUTHBEARER", "tokenEndpoint": "https://login.example.com/token", "clientId": "topiarist"}
+_STORES = dict.fromkeys(("keyStore", "keyStorePassword", "trustStore", "trustStorePassword"), SECRET_REF)
+_ROLE = {"region": "eu-west-1", "profile": "a", "roleArn": "arn:aws:iam::123456789012:role/a", "sessionName": "me"}
+_PRINCIPAL = {"principal": "topiarist@EXAMPLE.COM", "serviceName": "kafka", "realm": "EXAMPLE.COM"}
 _LIMIT = {"name": "most", "per": "Namespace", "topics": 100}
 
 Spec = Mapping[str, Any]
@@ -44,6 +47,13 @@ BASES: Mapping[str, Sequence[Spec]] = {
         cluster_spec(zookeeper={"connect": ADDRESS, "digest": _LOGIN}),
         _through_brokers(sasl={"mechanism": "PLAIN", **_LOGIN}, tls=_CERTIFICATE),
         _through_brokers(sasl={**_TOKEN, "clientSecret": SECRET_REF, "scope": "kafka", "ca": SECRET_REF}),
+        _through_brokers(sasl={**_TOKEN, "clientKey": SECRET_REF, "clientKeyId": "7", "audience": "kafka"}),
+        _through_brokers(sasl={"mechanism": "OAUTHBEARER", "token": SECRET_REF, "extensions": {"a": "b"}}, tls=_STORES),
+        _through_brokers(sasl={"mechanism": "AWS_MSK_IAM", **_ROLE}),
+        _through_brokers(sasl={"mechanism": "GSSAPI", **_PRINCIPAL, "keyTab": SECRET_REF}),
+        cluster_spec(
+            zookeeper={"connect": ADDRESS, "sasl": {"mechanism": "GSSAPI", **_PRINCIPAL, "ticketCache": SECRET_REF}}
+        ),
     ),
 }
 """Good specs. A property is set on the first one with which the schema accepts any of its values."""

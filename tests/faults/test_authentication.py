@@ -191,7 +191,7 @@ UNUSABLE: dict[str, tuple[Callable[[Vault], Fields], str]] = {
     "empty": (lambda at: _sasl(KAFKA, _file(at, "\n")), "is empty"),
     "two lines": (lambda at: _sasl(KAFKA, _file(at, f"{WRONG}\n{WRONG}")), "is not one line of text"),
     "not UTF-8": (lambda at: _sasl(KAFKA, _latin(at)), "is not UTF-8"),
-    "too long": (lambda at: _sasl(KAFKA, _file(at, WRONG * 300)), "is larger than 1,023 bytes"),
+    "too long": (lambda at: _sasl(KAFKA, _file(at, WRONG * 30_000)), "is larger than 524,288 bytes"),
     "unset": (
         lambda at: {"digest": {"username": KAFKA, "password": {"env": "TOPIARIST_NOT_SET"}}},
         "the environment variable TOPIARIST_NOT_SET is not set",

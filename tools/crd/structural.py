@@ -44,6 +44,7 @@ MAX_ITEMS = {
     "config": 500,
     "drainBrokers": 1000,
     "excludeBrokers": 1000,
+    "extensions": 16,
     "ignore": 500,
     "labels": 64,
     "matchExpressions": 64,
@@ -202,6 +203,9 @@ def description(schema: Schema, path: str) -> str:
 def validation_rules(schema: Schema) -> Iterator[dict[str, str]]:
     """Yield CEL rules for ``allOf``, ``anyOf``, ``not`` and ``dependencies`` of an object's fields."""
     for part in schema.get("allOf", ()):
+        if "anyOf" in part:
+            yield from validation_rules(part)
+            continue
         fields = " and ".join(part["not"]["required"])
         yield {"rule": to_cel(part), "message": f"{fields} exclude each other: give only one of them"}
     if "anyOf" in schema:

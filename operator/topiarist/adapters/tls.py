@@ -7,9 +7,12 @@ as an error of the first read. ``TlsSocket`` therefore reports alerts after the 
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import ssl
 import stat
+import subprocess
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -26,31 +29,81 @@ from topiarist.model.access import SecretReference, Tls
 MAX_CERTIFICATE_BYTES = 1 << 20
 """Maximum size of a file with certificates, in bytes."""
 
-MAX_PASSWORD_BYTES = 1023
-"""Maximum size of a password, in bytes: OpenSSL's limit for the password of a key."""
+MAX_SECRET_BYTES = 1 << 19
+"""Maximum size of a secret in bytes: brokers take no longer message of a login (sasl.server.max.receive.size)."""
+
+MAX_KEY_PASSWORD_BYTES = 1023
+"""Maximum size of the password of a key in bytes, which is OpenSSL's limit; no protocol has one."""
+
+COMMAND_TIMEOUT_S = 30.0
+"""Seconds for a command that prints a secret."""
 
 
 class _MissingKeyPassword(Exception):
     """The key is encrypted and there is no password for it."""
 
 
-def read_secret(reference: SecretReference) -> str:
-    """Return one line of text from a file or an environment variable, without a final line end.
+def read_secret(reference: SecretReference, max_bytes: int = MAX_SECRET_BYTES) -> str:
+    """Return one line of text from a file, a variable or a command, without a final line end.
 
     Raises ``CredentialsInvalid``.
     """
-    data = os.environb.get(reference.env.encode()) if reference.env else _read_file(reference, MAX_PASSWORD_BYTES)
-    if data is None:
-        raise _credentials_error(reference, "is not set")
+    if reference.command:
+        data = _run_command(reference)
+    elif reference.env:
+        data = _read_variable(reference, reference.env)
+    else:
+        data = read_file(reference, max_bytes)
+    if len(data) > max_bytes:
+        raise credentials_error(reference, f"is larger than {max_bytes:,} bytes")
     line = data.removesuffix(b"\n").removesuffix(b"\r")
     if not line:
-        raise _credentials_error(reference, "is empty")
+        raise credentials_error(reference, "is empty")
     text = line.decode("utf-8", "replace")  # a decoding exception would contain the bytes of the secret
     if "\ufffd" in text:
-        raise _credentials_error(reference, "is not UTF-8")
+        raise credentials_error(reference, "is not UTF-8")
     if not text.isprintable():
-        raise _credentials_error(reference, "is not one line of text")
+        raise credentials_error(reference, "is not one line of text")
     return text
+
+
+def _read_variable(reference: SecretReference, name: str) -> bytes:
+    data = os.environb.get(name.encode())
+    if data is None:
+        raise credentials_error(reference, "is not set")
+    return data
+
+
+def check_command(reference: SecretReference) -> list[str]:
+    """Return the words of the command in a variable, without running it. Raises ``CredentialsInvalid``."""
+    text = _read_variable(reference, reference.command).decode("utf-8", "replace")
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise credentials_error(reference, f"has no command: {error}".lower()) from None
+    if not words:
+        raise credentials_error(reference, "is empty")
+    return words
+
+
+def _run_command(reference: SecretReference) -> bytes:
+    """Return what the command of a variable prints; its errors go where those of this process go.
+
+    Neither the command nor its output is in a message: a variable may hold a secret by mistake.
+    """
+    words = check_command(reference)
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=COMMAND_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise credentials_error(reference, f"has a command that did not end in {COMMAND_TIMEOUT_S:g} s") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "not a command"
+        raise credentials_error(reference, f"has a command that cannot be run: {why.lower()}") from None
+    if done.returncode:
+        raise credentials_error(reference, f"has a command that failed with exit code {done.returncode}")
+    return done.stdout
 
 
 def build_ssl_context(tls: Tls) -> ssl.SSLContext:
@@ -60,23 +113,58 @@ def build_ssl_context(tls: Tls) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if tls.ca is None:
+    authorities = tls.ca or tls.trust_store
+    if authorities is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
+        text = _read_pem(tls.ca, "CERTIFICATE") if tls.ca else _read_trust_store(tls)
         try:
-            context.load_verify_locations(cadata=_read_pem(tls.ca, "CERTIFICATE"))
+            context.load_verify_locations(cadata=text)
         except ssl.SSLError as error:
-            raise _credentials_error(tls.ca, f"is not a certificate: {error.reason}") from None
+            raise credentials_error(authorities, f"is not a certificate: {error.reason}") from None
     if tls.certificate:
         _load_client_certificate(context, tls, tls.certificate)
+    elif tls.key_store:
+        _load_key_store(context, tls.key_store, tls.key_store_password)
     return context
+
+
+def _read_trust_store(tls: Tls) -> str:
+    from topiarist.adapters import keys
+
+    assert tls.trust_store
+    password = read_secret(tls.trust_store_password) if tls.trust_store_password else ""
+    try:
+        return keys.read_trust_store(read_file(tls.trust_store, MAX_CERTIFICATE_BYTES), password)
+    except keys.KeyProblem as problem:
+        raise credentials_error(tls.trust_store, str(problem)) from None
+
+
+def _load_key_store(
+    context: ssl.SSLContext, reference: SecretReference, password_reference: SecretReference | None
+) -> None:
+    """Load certificate and key of a store, through a file that has the key encrypted by a password of this moment."""
+    from topiarist.adapters import keys
+
+    password = read_secret(password_reference) if password_reference else ""
+    try:
+        store = keys.read_key_store(read_file(reference, MAX_CERTIFICATE_BYTES), password)
+    except keys.KeyProblem as problem:
+        raise credentials_error(reference, str(problem)) from None
+    with tempfile.NamedTemporaryFile(prefix="topiarist-", suffix=".pem") as file:
+        file.write(store.certificates + store.key)
+        file.flush()
+        try:
+            context.load_cert_chain(file.name, password=store.password)
+        except ssl.SSLError as error:
+            raise credentials_error(reference, f"cannot be used ({error.reason or 'malformed'})") from None
 
 
 def _load_client_certificate(context: ssl.SSLContext, tls: Tls, certificate: SecretReference) -> None:
     key = tls.key or certificate
     _read_pem(certificate, "CERTIFICATE")
     _read_pem(key, "PRIVATE KEY")
-    secret = read_secret(tls.key_password) if tls.key_password else None
+    secret = read_secret(tls.key_password, MAX_KEY_PASSWORD_BYTES) if tls.key_password else None
 
     def give() -> str:
         # Without a callback, OpenSSL prompts for the password at the terminal.
@@ -87,7 +175,7 @@ def _load_client_certificate(context: ssl.SSLContext, tls: Tls, certificate: Sec
     try:
         context.load_cert_chain(certificate.file, key.file, give)
     except _MissingKeyPassword:
-        raise _credentials_error(key, "is encrypted, and there is no keyPassword") from None
+        raise credentials_error(key, "is encrypted, and there is no keyPassword") from None
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             why = "does not belong to the certificate"
@@ -95,48 +183,53 @@ def _load_client_certificate(context: ssl.SSLContext, tls: Tls, certificate: Sec
             why = f"cannot be opened with its keyPassword ({error.reason or 'wrong password'})"
         else:
             why = f"is not a key that can be used ({error.reason or 'malformed'})"
-        raise _credentials_error(key, why) from None
+        raise credentials_error(key, why) from None
     except OSError as error:
-        raise _credentials_error(key, f"cannot be read: {error.strerror}") from None
+        raise credentials_error(key, f"cannot be read: {error.strerror}") from None
 
 
 def _read_pem(reference: SecretReference, kind: str) -> str:
     """Return the text of a PEM file that contains a block of ``kind``."""
-    text = _read_file(reference, MAX_CERTIFICATE_BYTES).decode("ascii", "ignore")  # comments may be in any language
+    text = read_file(reference, MAX_CERTIFICATE_BYTES).decode("ascii", "ignore")  # comments may be in any language
     if not text.strip():
-        raise _credentials_error(reference, "is empty")
+        raise credentials_error(reference, "is empty")
     if f"{kind}-----" not in text:
-        raise _credentials_error(reference, f"holds no {kind.lower()} in PEM form (-----BEGIN ...)")
+        raise credentials_error(reference, f"holds no {kind.lower()} in PEM form (-----BEGIN ...)")
     return text
 
 
-def _read_file(reference: SecretReference, max_bytes: int) -> bytes:
-    """Return the bytes of a regular file; symbolic links are followed, since Kubernetes mounts secrets as links."""
+def read_file(reference: SecretReference, max_bytes: int) -> bytes:
+    """Return the bytes of a regular file; symbolic links are followed, since Kubernetes mounts secrets as links.
+
+    Raises ``CredentialsInvalid``.
+    """
     if reference.secret:
-        raise _credentials_error(
+        raise credentials_error(
             reference, "can be read by the operator in Kubernetes only", "use a file or an environment variable"
         )
     try:
         descriptor = os.open(reference.file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise _credentials_error(reference, "is not a regular file")
+                raise credentials_error(reference, "is not a regular file")
             data = os.read(descriptor, max_bytes + 1)
         finally:
             os.close(descriptor)
     except FileNotFoundError:
-        raise _credentials_error(reference, "does not exist") from None
+        raise credentials_error(reference, "does not exist") from None
     except PermissionError:
-        raise _credentials_error(reference, "cannot be read by this user: permission denied") from None
+        raise credentials_error(reference, "cannot be read by this user: permission denied") from None
     except OSError as error:
-        raise _credentials_error(reference, f"cannot be read: {error.strerror}") from None
+        raise credentials_error(reference, f"cannot be read: {error.strerror}") from None
     if len(data) > max_bytes:
-        raise _credentials_error(reference, f"is larger than {max_bytes:,} bytes")
+        raise credentials_error(reference, f"is larger than {max_bytes:,} bytes")
     return data
 
 
-def _credentials_error(reference: SecretReference, what: str, hint: str = "") -> TopiaristError:
-    name = f"the file {reference.file}" if reference.file else f"the environment variable {reference.env}"
+def credentials_error(reference: SecretReference, what: str, hint: str = "") -> TopiaristError:
+    """Return the error about the source of a secret, with its location in the manifest."""
+    variable = reference.env or reference.command
+    name = f"the file {reference.file}" if reference.file else f"the environment variable {variable}"
     if reference.secret:
         name = f"the key {reference.secret.key} of the Secret {reference.secret.name}"
     return TopiaristError(Reason.CREDENTIALS_INVALID, f"{reference.location}: {name} {what}", hint)
@@ -226,7 +319,8 @@ def _describe_certificate_error(error: ssl.SSLCertVerificationError, name: str, 
     if error.verify_code == _NOT_YET_VALID:
         return "its certificate is not valid yet"
     if error.verify_code in _UNTRUSTED_CODES:
-        cause = "tls.ca does not have" if tls.ca else "the system does not trust: set tls.ca"
+        field = "tls.ca" if tls.ca else "tls.trustStore" if tls.trust_store else ""
+        cause = f"{field} does not have" if field else "the system does not trust: set tls.ca"
         return f"its certificate was issued by an authority that {cause} ({error.verify_message})"
     return f"its certificate is not accepted: {error.verify_message}"
 
@@ -238,7 +332,7 @@ def describe_alert(error: ssl.SSLError, tls: Tls, plaintext: PlaintextPort) -> s
     if reason == "WRONG_VERSION_NUMBER":
         return plaintext.message
     if any(alert in reason for alert in _CERTIFICATE_ALERTS):
-        if tls.certificate:
+        if tls.has_certificate:
             return f"it refused the client certificate ({alert_text}), perhaps expired, or of an unknown authority"
         return f"it requires a client certificate ({alert_text}): set tls.certificate and tls.key"
     if "PROTOCOL" in reason or "VERSION" in reason:

@@ -7,6 +7,7 @@ read, so a manifest can be checked on a machine without the secrets.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -19,10 +20,14 @@ from topiarist.kafka.types import INT_MAX, LAST_ZOOKEEPER_VERSION, format_versio
 from topiarist.model.access import (
     Credentials,
     KafkaAccess,
+    Kerberos,
     RecordsTopic,
+    Sasl,
+    SaslAwsIam,
     SaslMechanism,
     SaslOAuth,
     SaslPassword,
+    SaslToken,
     SecretKeyRef,
     SecretReference,
     Tls,
@@ -233,16 +238,18 @@ def _parse_allowed_topics(rule: Mapping[str, Any]) -> AllowedTopics:
 
 
 def _parse_zookeeper(manifest: Manifest, given: Mapping[str, Any]) -> ZooKeeperAccess:
-    logins = {
-        scheme: UserPassword(
-            given[scheme]["username"],
-            _parse_secret_reference(manifest, given[scheme]["password"], ("zookeeper", scheme, "password")),
-        )
-        for scheme in ("sasl", "digest")
-        if scheme in given
-    }
+    def parse_login(scheme: str) -> UserPassword | Kerberos | None:
+        fields, path = given.get(scheme), ("zookeeper", scheme)
+        if fields is None:
+            return None
+        if fields.get("mechanism") == SaslMechanism.GSSAPI:
+            return _parse_kerberos(manifest, fields, path, "zookeeper")
+        return UserPassword(fields["username"], **_take_references(manifest, fields, path, ("password",)))
+
+    digest = parse_login("digest")
+    assert not isinstance(digest, Kerberos), "the schema gives it no mechanism"
     return ZooKeeperAccess(
-        credentials=Credentials(**logins, tls=_parse_tls(manifest, given, "zookeeper")),
+        credentials=Credentials(parse_login("sasl"), digest, _parse_tls(manifest, given, "zookeeper")),
         **_take({"connect": ("connect", str), "maxBuffer": ("jute_max_buffer", int)}, given),
     )
 
@@ -260,32 +267,45 @@ def _parse_records(given: Mapping[str, Any]) -> RecordsTopic:
     return RecordsTopic(**_take({"topic": ("name", str), "replicationFactor": ("replication_factor", int)}, given))
 
 
-def _parse_sasl(manifest: Manifest, given: Mapping[str, Any]) -> SaslPassword | SaslOAuth:
+def _parse_sasl(manifest: Manifest, given: Mapping[str, Any]) -> Sasl:
     mechanism = SaslMechanism(given["mechanism"])
     path = ("kafka", "sasl")
+    extensions = tuple(sorted(given.get("extensions", {}).items()))
+    if mechanism is SaslMechanism.GSSAPI:
+        return _parse_kerberos(manifest, given, path, "kafka")
+    if mechanism is SaslMechanism.AWS_MSK_IAM:
+        return SaslAwsIam(location=manifest.source.locate(("spec", *path)), **_take(_IAM_FIELDS, given))
     if mechanism is not SaslMechanism.OAUTHBEARER:
-        password = _parse_secret_reference(manifest, given["password"], (*path, "password"))
-        return SaslPassword(mechanism, given["username"], password)
-    return SaslOAuth(
-        token_endpoint=given["tokenEndpoint"],
-        client_id=given["clientId"],
-        client_secret=_parse_secret_reference(manifest, given["clientSecret"], (*path, "clientSecret")),
-        scope=given.get("scope", ""),
-        ca=_parse_secret_reference(manifest, given["ca"], (*path, "ca")) if "ca" in given else None,
-    )
+        return SaslPassword(mechanism, given["username"], **_take_references(manifest, given, path, ("password",)))
+    if "token" in given:
+        return SaslToken(**_take_references(manifest, given, path, ("token",)), extensions=extensions)
+    references = _take_references(manifest, given, path, ("clientSecret", "clientKey", "ca"))
+    fields: dict[str, Any] = {**_take(_OAUTH_FIELDS, given), **references}
+    return SaslOAuth(**fields, extensions=extensions)
+
+
+def _parse_kerberos(manifest: Manifest, given: Mapping[str, Any], path: FieldPath, service: str) -> Kerberos:
+    references = _take_references(manifest, given, path, ("keyTab", "ticketCache"))
+    return Kerberos(given["principal"], given.get("serviceName", service), given.get("realm", ""), **references)
 
 
 def _parse_tls(manifest: Manifest, access: Mapping[str, Any], section: str) -> Tls | None:
     given = access.get("tls")
     if given is None:
         return None
-    fields = {"ca": "ca", "certificate": "certificate", "key": "key", "key_password": "keyPassword"}
-    references = {
-        field: _parse_secret_reference(manifest, given[name], (section, "tls", name))
-        for field, name in fields.items()
+    references = _take_references(manifest, given, (section, "tls"), _TLS_REFERENCES)
+    return Tls(**references, server_name=given.get("serverName", ""))
+
+
+def _take_references(
+    manifest: Manifest, given: Mapping[str, Any], path: FieldPath, names: Iterable[str]
+) -> dict[str, SecretReference]:
+    """Return the references that a document gives below ``path``, by their names in ``model``."""
+    return {
+        _UPPER.sub(r"_\g<0>", name).lower(): _parse_secret_reference(manifest, given[name], (*path, name))
+        for name in names
         if name in given
     }
-    return Tls(**references, server_name=given.get("serverName", ""))
 
 
 def _parse_secret_reference(manifest: Manifest, given: Mapping[str, Any], path: FieldPath) -> SecretReference:
@@ -294,9 +314,25 @@ def _parse_secret_reference(manifest: Manifest, given: Mapping[str, Any], path: 
     # A relative path is relative to the folder of the manifest's file.
     file = posixpath.join(posixpath.dirname(place.file), given["file"]) if kind == "file" else ""
     secret = SecretKeyRef(**given[kind]) if kind == "secretKeyRef" else None
-    return SecretReference(file, given.get("env", ""), place, secret)
+    return SecretReference(file, given.get("env", ""), place, secret, given.get("command", ""))
 
 
+_UPPER = re.compile("[A-Z]")
+_STORE_REFERENCES = ("keyStore", "keyStorePassword", "trustStore", "trustStorePassword")
+_TLS_REFERENCES = ("ca", "certificate", "key", "keyPassword", *_STORE_REFERENCES)
+_OAUTH_FIELDS: _Fields = {
+    "tokenEndpoint": ("token_endpoint", str),
+    "clientId": ("client_id", str),
+    "clientKeyId": ("client_key_id", str),
+    "scope": ("scope", str),
+    "audience": ("audience", str),
+}
+_IAM_FIELDS: _Fields = {
+    "region": ("region", str),
+    "profile": ("profile", str),
+    "roleArn": ("role_arn", str),
+    "sessionName": ("session_name", str),
+}
 _DEFAULT_FIELDS: _Fields = {
     "partitions": ("default_partitions", int),
     "replicationFactor": ("default_replication_factor", int),

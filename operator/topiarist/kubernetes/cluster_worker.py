@@ -453,7 +453,7 @@ def _write_secret_file(reference: SecretReference, secrets: SecretValues, folder
     key = reference.secret
     if key is None:
         # The schema of resources refuses this already. Check again: every secret of a session passes through here.
-        source = "file" if reference.file else "environment variable"
+        source = "file" if reference.file else "command" if reference.command else "environment variable"
         raise TopiaristError(
             Reason.CREDENTIALS_INVALID,
             f"{reference.location}: the operator reads no {source} that a Cluster names",

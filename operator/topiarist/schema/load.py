@@ -115,8 +115,8 @@ def _restrict_secret_references(schema: Any) -> Any:
         "properties": {"secretKeyRef": fields["secretKeyRef"]},
         "maxProperties": 1,
         "anyOf": [{"required": ["secretKeyRef"]}],
-        "errorMessage": "wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and no file or "
-        "variable",
+        "errorMessage": "wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and no file, "
+        "variable or command",
     }
 
 

@@ -70,7 +70,8 @@ class KraftOptions:
     ``properties`` apply to all nodes, ``broker_properties`` and ``controller_properties`` to the nodes of their kind.
     ``format_release`` is the release of the metadata version that the cluster is formatted with, such as ``3.3``.
     ``scram_users`` have their passwords by user name, for both SCRAM mechanisms; formatting with them needs Kafka 3.5
-    or later. Without a controller of its own (0) the first broker is the controller too, in one process.
+    or later. Without a controller of its own (0) the first broker is the controller too, in one process. ``jvm`` are
+    further options of the JVM of each node.
     """
 
     controllers: int = 1
@@ -81,6 +82,7 @@ class KraftOptions:
     scram_users: Mapping[str, str] = field(default_factory=dict)
     format_release: str = ""
     heap: str = "256m"
+    jvm: Sequence[str] = ()
 
 
 DEFAULT_OPTIONS = KraftOptions()
@@ -219,7 +221,7 @@ class KraftCluster(Nodes):
 
     def _java(self, *main: str, release: str = "") -> list[str]:
         jars = fetch_jars(release or self.release)
-        words = [*archive_options(jars), *main]
+        words = [*archive_options(jars), *self._options.jvm, *main]
         return java_command(jars, self.directory, words, heap=self._options.heap, classes=[compile_programs()])
 
     def _all_properties(self, node: int) -> dict[str, object]:

@@ -169,7 +169,7 @@ def test_tls_checks_what_it_has_to(tmp_path_factory: pytest.TempPathFactory) -> 
         assert tls.ca is None or made.cert_store_stats()["x509_ca"] == 1
 
 
-@pytest.mark.parametrize("content", [SECRET + "\n" + SECRET, SECRET + "\0", SECRET + "\xfc", SECRET * 300])
+@pytest.mark.parametrize("content", [SECRET + "\n" + SECRET, SECRET + "\0", SECRET + "\xfc", SECRET * 30_000])
 def test_no_error_holds_what_was_read(tmp_path_factory: pytest.TempPathFactory, content: str) -> None:
     """No error contains the secret in its message, its cause, its context or any repr."""
     path = tmp_path_factory.mktemp("vault") / "secret"
@@ -181,3 +181,51 @@ def test_no_error_holds_what_was_read(tmp_path_factory: pytest.TempPathFactory, 
             check_credentials(given)
         error = caught.value
         assert SECRET not in repr((given, str(error), error.args, vars(error), error.__cause__, error.__context__))
+
+
+COMMAND = SecretReference("", "", HERE, command="TOPIARIST_TOKEN_COMMAND")
+
+
+def test_a_command_prints_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command in the variable runs without a shell at each use; its words may be quoted."""
+    monkeypatch.setenv(COMMAND.command, "echo 'a  $HOME' ';' exit")
+    for _ in range(2):
+        assert secrets.read_secret(COMMAND) == "a  $HOME ; exit"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "is not set"),
+        ("", "is empty"),
+        ("echo 'open", "has no command: no closing quotation"),
+        ("/nowhere/program", "has a command that cannot be run: no such file or directory"),
+        ("false", "has a command that failed with exit code 1"),
+        ("true", "is empty"),
+        ("printf 'two\\nlines'", "is not one line of text"),
+        ("sleep 60", "has a command that did not end in 0.1 s"),
+    ],
+)
+def test_a_command_that_fails(monkeypatch: pytest.MonkeyPatch, text: str | None, words: str) -> None:
+    """The error names the variable and the place of its name; neither command nor output are shown."""
+    monkeypatch.setattr(secrets, "COMMAND_TIMEOUT_S", 0.1 if text == "sleep 60" else 30.0)
+    monkeypatch.delenv(COMMAND.command, raising=False)
+    if text is not None:
+        monkeypatch.setenv(COMMAND.command, text)
+    with pytest.raises(TopiaristError) as caught:
+        secrets.read_secret(COMMAND)
+    assert caught.value.reason is Reason.CREDENTIALS_INVALID
+    assert str(caught.value) == f"clusters.yaml:7:9: the environment variable TOPIARIST_TOKEN_COMMAND {words}"
+
+
+def test_the_longest_secrets(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A secret may be as long as a message of a login; the password of a key as long as OpenSSL takes it."""
+    path = tmp_path_factory.mktemp("vault") / "secret"
+    reference = SecretReference(str(path), "", HERE)
+    path.write_text("x" * (1 << 19))
+    assert len(secrets.read_secret(reference)) == 1 << 19
+    with pytest.raises(TopiaristError, match="is larger than 1,023 bytes"):
+        secrets.read_secret(reference, secrets.MAX_KEY_PASSWORD_BYTES)
+    path.write_text("x" * ((1 << 19) + 1))
+    with pytest.raises(TopiaristError, match="is larger than 524,288 bytes"):
+        secrets.read_secret(reference)

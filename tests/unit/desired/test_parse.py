@@ -13,10 +13,13 @@ from topiarist.errors import FieldPath, Location
 from topiarist.model.access import (
     Credentials,
     KafkaAccess,
+    Kerberos,
     RecordsTopic,
+    SaslAwsIam,
     SaslMechanism,
     SaslOAuth,
     SaslPassword,
+    SaslToken,
     SecretKeyRef,
     SecretReference,
     Tls,
@@ -417,6 +420,71 @@ def test_a_login_by_token() -> None:
     given |= {"scope": "kafka", "ca": {"file": "ca.pem"}}
     login = SaslOAuth(login.token_endpoint, "topiarist", secret, "kafka", in_file("ca.pem", "sasl.ca"))
     assert parsed(kafka={"bootstrapServers": "b1:9093", "sasl": given}).access == KafkaAccess("b1:9093", login)
+
+
+def login_of(**given: Any) -> object:
+    """Return the parsed login of a cluster that is reached through its brokers."""
+    access = parsed(kafka={"bootstrapServers": "b1:9093", "sasl": given}).access
+    assert isinstance(access, KafkaAccess)
+    return access.sasl
+
+
+def test_other_logins_by_token() -> None:
+    """A key in place of the client secret, an audience and extensions; a token that another program writes."""
+    endpoint = {"mechanism": "OAUTHBEARER", "tokenEndpoint": "https://login.example.com/token", "clientId": "topiarist"}
+    given = {
+        "clientKey": {"file": "own.pem"},
+        "clientKeyId": "7",
+        "audience": "kafka",
+        "extensions": {"b": "2", "a": "1"},
+    }
+    assert login_of(**endpoint, **given) == SaslOAuth(
+        "https://login.example.com/token",
+        "topiarist",
+        audience="kafka",
+        client_key=in_file("own.pem", "sasl.clientKey"),
+        client_key_id="7",
+        extensions=(("a", "1"), ("b", "2")),
+    )
+    found = login_of(mechanism="OAUTHBEARER", token={"file": "token"}, extensions={"a": "1"})
+    assert found == SaslToken(in_file("token", "sasl.token"), (("a", "1"),))
+    found = login_of(mechanism="OAUTHBEARER", token={"command": "TOPIARIST_TOKEN_COMMAND"})
+    place = Location("git/prod.yaml#spec.kafka.sasl.token.command")
+    assert found == SaslToken(SecretReference("", "", place, command="TOPIARIST_TOKEN_COMMAND"))
+
+
+def test_a_login_by_iam() -> None:
+    """The region, with its place for messages; profile and role are optional."""
+    place = Location("git/prod.yaml#spec.kafka.sasl")
+    assert login_of(mechanism="AWS_MSK_IAM", region="eu-west-1") == SaslAwsIam("eu-west-1", place)
+    role = "arn:aws:iam::123456789012:role/topiarist"
+    given = {"region": "eu-west-1", "profile": "admin", "roleArn": role, "sessionName": "deploy"}
+    assert login_of(mechanism="AWS_MSK_IAM", **given) == SaslAwsIam("eu-west-1", place, "admin", role, "deploy")
+
+
+def test_a_login_by_kerberos() -> None:
+    """The service is that of the section, unless the document names it; the key is in a table, tickets in a cache."""
+    given: dict[str, Any] = {"mechanism": "GSSAPI", "principal": "topiarist@EXAMPLE.COM"}
+    assert login_of(**given) == Kerberos("topiarist@EXAMPLE.COM", "kafka")
+    found = login_of(**given, serviceName="broker", realm="OTHER.COM", keyTab={"file": "own.keytab"})
+    table = in_file("own.keytab", "sasl.keyTab")
+    assert found == Kerberos("topiarist@EXAMPLE.COM", "broker", "OTHER.COM", table)
+    cache = in_file("cache", "sasl.ticketCache")
+    assert login_of(**given, ticketCache={"file": "cache"}) == Kerberos(given["principal"], "kafka", ticket_cache=cache)
+    access = parsed(zookeeper={"connect": "zk:2181", "sasl": given}).access
+    assert access == ZooKeeperAccess("zk:2181", credentials=Credentials(Kerberos(given["principal"], "zookeeper")))
+
+
+def test_stores_of_java() -> None:
+    """Each store has its password."""
+    names = {"key_store": "keyStore", "trust_store": "trustStore"}
+    names |= {f"{field}_password": f"{name}Password" for field, name in names.items()}
+    found = parsed(
+        kafka={"bootstrapServers": "b1:9093", "tls": {name: {"file": name} for name in names.values()}}
+    ).access
+    assert isinstance(found, KafkaAccess)
+    stores: dict[str, Any] = {field: in_file(name, f"tls.{name}") for field, name in names.items()}
+    assert found.tls == Tls(**stores)
 
 
 def test_missing_fields_have_defaults() -> None:

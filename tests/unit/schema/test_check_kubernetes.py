@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from topiarist.adapters.zookeeper.connection.authentication import check_credent
 from topiarist.desired import parse
 from topiarist.errors import FieldPath as DocumentPath
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.access import SecretKeyRef
+from topiarist.model.access import SecretKeyRef, UserPassword
 from topiarist.schema import check, explain
 from topiarist.schema import load as load_
 
@@ -45,7 +46,13 @@ def sasl(**fields: Any) -> dict[str, Any]:
 
 
 SASL: DocumentPath = ("spec", "kafka", "sasl")
-LOGIN_FIELDS = "wanted username and password, or with OAUTHBEARER tokenEndpoint, clientId and clientSecret"
+PASSWORD_LOGINS = "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+ENDPOINT = {"tokenEndpoint": "https://login.example.com", "clientId": "a"}
+OAUTH = {"mechanism": "OAUTHBEARER", **ENDPOINT}
+IAM = {"mechanism": "AWS_MSK_IAM", "region": "eu-west-1"}
+KERBEROS = {"mechanism": "GSSAPI", "principal": "a@EXAMPLE.COM"}
+KERBEROS_TO_ZOOKEEPER: DocumentPath = ("spec", "zookeeper", "sasl")
+ONLY_ONE = "found together with {}, wanted only one of the two"
 WITHOUT = "wanted a selector with from: Selector, and only with it"
 VALUES = "wanted values with In and NotIn, and only with them"
 
@@ -81,29 +88,123 @@ VALUES = "wanted values with In and NotIn, and only with them"
         ),
         (sasl(username="a", password=SECRET), (*SASL, "mechanism"), "this required field is missing"),
         (
-            sasl(mechanism="GSSAPI", username="a", password=SECRET),
+            sasl(mechanism="LDAP"),
             (*SASL, "mechanism"),
-            'found "GSSAPI", wanted PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER',
+            f'found "LDAP", wanted {PASSWORD_LOGINS.replace(" or", ",")}, OAUTHBEARER, AWS_MSK_IAM or GSSAPI',
         ),
-        (sasl(mechanism="PLAIN", username="a"), (*SASL, "username"), "found without password, wanted both"),
-        (sasl(mechanism="PLAIN"), SASL, f"found mechanism, {LOGIN_FIELDS}"),
         (
-            sasl(mechanism="OAUTHBEARER", username="a", password=SECRET),
+            sasl(mechanism="PLAIN"),
             SASL,
-            f"found mechanism and username and password, {LOGIN_FIELDS}",
+            f"found mechanism, wanted username and password with mechanism: {PASSWORD_LOGINS}",
         ),
         (
-            sasl(mechanism="PLAIN", tokenEndpoint="https://login.example.com", clientId="a", clientSecret=SECRET),
+            sasl(mechanism="OAUTHBEARER"),
             SASL,
-            f"found mechanism and tokenEndpoint and clientId and clientSecret, {LOGIN_FIELDS}",
+            "found mechanism, wanted token, or tokenEndpoint with clientId and clientSecret, with mechanism: "
+            "OAUTHBEARER",
+        ),
+        (sasl(mechanism="AWS_MSK_IAM"), SASL, "found mechanism, wanted region with mechanism: AWS_MSK_IAM"),
+        (sasl(mechanism="GSSAPI"), SASL, "found mechanism, wanted principal with mechanism: GSSAPI"),
+        (
+            sasl(**OAUTH),
+            SASL,
+            "found mechanism and tokenEndpoint and clientId, wanted clientId, and clientSecret or clientKey, with "
+            "tokenEndpoint",
         ),
         (
-            sasl(mechanism="PLAIN", username="a", password=SECRET, scope="a"),
+            sasl(**IAM, username="a", password=SECRET),
+            SASL,
+            "found mechanism and region and username and password, wanted username only with mechanism: "
+            f"{PASSWORD_LOGINS}",
+        ),
+        (
+            sasl(**IAM, **ENDPOINT, clientSecret=SECRET),
+            SASL,
+            "found mechanism and region and tokenEndpoint and clientId and clientSecret, wanted tokenEndpoint only "
+            "with mechanism: OAUTHBEARER",
+        ),
+        (
+            sasl(**IAM, token={"env": "TOPIARIST_A"}),
+            SASL,
+            "found mechanism and region and token, wanted token only with mechanism: OAUTHBEARER",
+        ),
+        (
+            sasl(**IAM, extensions={"a": "b"}),
+            SASL,
+            "found mechanism and region and extensions, wanted extensions only with mechanism: OAUTHBEARER",
+        ),
+        (
+            sasl(**KERBEROS, region="eu-west-1"),
+            SASL,
+            "found mechanism and principal and region, wanted region only with mechanism: AWS_MSK_IAM",
+        ),
+        (
+            sasl(**IAM, principal="a@EXAMPLE.COM"),
+            SASL,
+            "found mechanism and region and principal, wanted principal only with mechanism: GSSAPI",
+        ),
+        (sasl(**OAUTH, clientSecret=SECRET, clientKey=SECRET), (*SASL, "clientKey"), ONLY_ONE.format("clientSecret")),
+        (sasl(**OAUTH, clientSecret=SECRET, token=SECRET), (*SASL, "token"), ONLY_ONE.format("tokenEndpoint")),
+        (sasl(**KERBEROS, keyTab=SECRET, ticketCache=SECRET), (*SASL, "keyTab"), ONLY_ONE.format("ticketCache")),
+        (sasl(**IAM, sessionName="me"), (*SASL, "sessionName"), "found without roleArn, wanted both"),
+        (
+            sasl(mechanism="OAUTHBEARER", token=SECRET, scope="a"),
             (*SASL, "scope"),
             "found without tokenEndpoint, wanted both",
         ),
         (
-            sasl(mechanism="OAUTHBEARER", tokenEndpoint="http://localhost", clientId="a", clientSecret=SECRET),
+            sasl(mechanism="OAUTHBEARER", token=SECRET, extensions={"auth": "a"}),
+            (*SASL, "extensions", "auth"),
+            'found "auth", wanted any other name',
+        ),
+        (
+            sasl(mechanism="OAUTHBEARER", token=SECRET, extensions={"a-b": "a"}),
+            (*SASL, "extensions", "a-b"),
+            'found "a-b", wanted letters only',
+        ),
+        (
+            sasl(mechanism="OAUTHBEARER", token={"command": ["get-token"]}),
+            (*SASL, "token", "command"),
+            "found a list, wanted text",
+        ),
+        (
+            sasl(mechanism="OAUTHBEARER", token={"command": "TOPIARIST_KAFKA_PASSWORD"}),
+            (*SASL, "token", "command"),
+            "found a value (not shown: it may be secret), wanted the name of a variable that begins with TOPIARIST_ "
+            "and ends with _COMMAND, which has the command",
+        ),
+        (
+            cluster(zookeeper={"sasl": {"mechanism": "GSSAPI"}}),
+            KERBEROS_TO_ZOOKEEPER,
+            "found mechanism, wanted principal with mechanism: GSSAPI",
+        ),
+        (
+            cluster(zookeeper={"sasl": {"principal": "a"}}),
+            KERBEROS_TO_ZOOKEEPER,
+            "found principal, wanted username and password, or mechanism: GSSAPI and principal",
+        ),
+        (
+            cluster(zookeeper={"sasl": {"mechanism": "GSSAPI", "principal": "a", "username": "a", "password": SECRET}}),
+            KERBEROS_TO_ZOOKEEPER,
+            "found mechanism and principal and username and password, wanted username only with mechanism: DIGEST-MD5",
+        ),
+        (
+            cluster(zookeeper={"sasl": {"principal": "a", "username": "a", "password": SECRET}}),
+            KERBEROS_TO_ZOOKEEPER,
+            "found principal and username and password, wanted principal only with mechanism: GSSAPI",
+        ),
+        (
+            cluster(kafka={"tls": {"ca": SECRET, "trustStore": SECRET}}),
+            ("spec", "kafka", "tls", "ca"),
+            ONLY_ONE.format("trustStore"),
+        ),
+        (
+            cluster(kafka={"tls": {"certificate": SECRET, "keyStore": SECRET}}),
+            ("spec", "kafka", "tls", "certificate"),
+            ONLY_ONE.format("keyStore"),
+        ),
+        (
+            sasl(**{**OAUTH, "tokenEndpoint": "http://localhost"}, clientSecret=SECRET),
             (*SASL, "tokenEndpoint"),
             'found "http://localhost", wanted an HTTPS address',
         ),
@@ -169,7 +270,7 @@ def test_a_secret_arrives_as_a_reference(tmp_path: Path) -> None:
     access = parse.parse_cluster_spec(load_manifests([str(file)]).manifests[0]).zookeeper
     assert access is not None
     login = access.credentials.sasl
-    assert login is not None
+    assert isinstance(login, UserPassword)
     assert (login.password.secret, login.password.file, login.password.env) == (
         SecretKeyRef("zookeeper", "password"),
         "",
@@ -177,28 +278,29 @@ def test_a_secret_arrives_as_a_reference(tmp_path: Path) -> None:
     )
 
 
-ONLY_SECRETS = "wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and no file or variable"
+ONLY_SECRETS = (
+    "wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and no file, variable or command"
+)
 
 
 def references() -> list[tuple[DocumentPath, dict[str, Any]]]:
     """Return every reference of a Cluster: its path, and the fields around its value."""
     login, tls = {"username": "a", "password": {}}, {"certificate": SECRET}
     scram = {"mechanism": "SCRAM-SHA-512", **login}
-    oauth = {
-        "mechanism": "OAUTHBEARER",
-        "tokenEndpoint": "https://login.example.com",
-        "clientId": "a",
-        "clientSecret": SECRET,
-    }
     around: dict[DocumentPath, dict[str, Any]] = {
         ("zookeeper", "sasl", "password"): login,
         ("zookeeper", "digest", "password"): login,
         ("kafka", "sasl", "password"): scram,
-        ("kafka", "sasl", "clientSecret"): oauth,
-        ("kafka", "sasl", "ca"): oauth,
+        ("kafka", "sasl", "clientSecret"): OAUTH,
+        ("kafka", "sasl", "clientKey"): OAUTH,
+        ("kafka", "sasl", "token"): {"mechanism": "OAUTHBEARER"},
+        ("kafka", "sasl", "ca"): {**OAUTH, "clientSecret": SECRET},
     }
+    around |= {(way, "sasl", name): KERBEROS for way in ("kafka", "zookeeper") for name in ("keyTab", "ticketCache")}
     paths: list[DocumentPath] = [(section, "tls", name) for section in ("zookeeper", "kafka") for name in TLS]
     around |= dict.fromkeys(paths, tls)
+    for way, kind in product(("zookeeper", "kafka"), ("keyStore", "trustStore")):
+        around |= {(way, "tls", kind): {}, (way, "tls", f"{kind}Password"): {kind: SECRET}}
     return [(("spec", *path), fields) for path, fields in around.items()]
 
 
@@ -222,6 +324,7 @@ def test_a_custom_resource_takes_secrets_only(path: DocumentPath, around: dict[s
     given: dict[str, dict[str, Any]] = {
         "file": {"file": "/var/run/secrets/kubernetes.io/serviceaccount/token"},
         "env": {"env": "TOPIARIST_TOKEN"},
+        "command": {"command": "TOPIARIST_TOKEN_COMMAND"},
         "nothing in it": {},
     }
     for words, value in given.items():

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from topiarist.adapters import tls
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.authentication import Authenticator, LoginRefused
+from topiarist.adapters.kafka_admin.connection.authentication import Authenticator, LoginRefused, RefusedByCluster
 from topiarist.adapters.kafka_admin.connection.connection import (
     TOPIC_IDS_VERSION,
     UPDATE_METADATA_KEY,
@@ -139,10 +139,6 @@ def _open_socket(family: int, target: Any, timeout: float) -> socket.socket:
     return opened
 
 
-class RefusedByCluster(TopiaristError):
-    """A refusal that all brokers of the cluster share, so that no other broker is tried."""
-
-
 class Connector:
     """Opens the connections of one session. ``connect_timeout`` is for everything until a connection can be used.
 
@@ -239,7 +235,7 @@ class Connector:
 
     def _log_in(self, connection: Connection, address: Address, deadline: float) -> None:
         if self._access.sasl:
-            connection.log_in_again_at = self._authenticator.log_in(connection, deadline)
+            connection.log_in_again_at = self._authenticator.log_in(connection, address[0], deadline)
             connection.log_in_again = lambda: self._renew(connection, address)
             return
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
@@ -256,7 +252,7 @@ class Connector:
     def _renew(self, connection: Connection, address: Address) -> float | None:
         deadline = time.monotonic() + self._access.request_timeout
         try:
-            return self._authenticator.log_in(connection, deadline)
+            return self._authenticator.log_in(connection, address[0], deadline)
         except tls.AuthRejected as error:
             raise _authentication_error(address, error) from None
 

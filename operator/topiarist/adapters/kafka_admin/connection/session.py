@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.connection.authentication import RefusedByCluster
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.connector import (
     Address,
     Connector,
-    RefusedByCluster,
     format_address,
     parse_bootstrap_servers,
 )

@@ -1,7 +1,7 @@
 """Tokens for OAUTHBEARER: the grant of client credentials (RFC 6749, section 4.4), from an HTTPS endpoint.
 
-The client secret is sent to the endpoint and nowhere else: no redirect is followed, and no message contains the secret
-or a token.
+The client proves itself by a secret, or by a statement that its key signs (private_key_jwt, RFC 7523). Both are sent to
+the endpoint and nowhere else: no redirect is followed, and no message contains a secret, a statement or a token.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 from typing import Any, NamedTuple
 
-from topiarist.adapters import tls
+from topiarist.adapters import keys, tls
+from topiarist.adapters.kafka_admin.connection.authentication import is_token
 from topiarist.adapters.kafka_admin.connection.connector import run_with_deadline
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import SaslOAuth, Tls
@@ -25,6 +27,7 @@ MAX_ANSWER_BYTES = 1 << 20
 """Maximum size of an answer of the endpoint in bytes."""
 
 _USABLE_SHARE = 0.8
+_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _REFUSAL_STATUSES = range(400, 500)
 
 
@@ -49,9 +52,9 @@ class TokenEndpoint:
     def check(self) -> None:
         """Check the address and read the secret and the CA once; raise ``CredentialsInvalid``."""
         self._build_opener()
-        tls.read_secret(self._login.client_secret)
+        self._prove()
 
-    def token(self, deadline: float) -> str:
+    def token(self, deadline: float, _host: str = "") -> str:
         """Return a valid token. Raises ``AuthenticationFailed``, ``Unreachable`` and ``CredentialsInvalid``."""
         if self._token is None or time.monotonic() >= self._token.usable_until:
             self._token = self._fetch(deadline)
@@ -63,9 +66,9 @@ class TokenEndpoint:
 
     def _fetch(self, deadline: float) -> _Token:
         opener = self._build_opener()
-        secret = tls.read_secret(self._login.client_secret)
+        proof = self._prove()
         asked_at = time.monotonic()
-        request = self._build_request(secret)
+        request = self._build_request(proof)
 
         def ask() -> bytes:
             timeout = max(deadline - time.monotonic(), 0.001)
@@ -76,28 +79,40 @@ class TokenEndpoint:
             data = run_with_deadline(ask, deadline, "no answer in time")
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refusal(error, secret) from None
+                raise self._refusal(error, proof) from None
         except (OSError, ValueError) as error:
             why = getattr(error, "reason", None) or error
             why = getattr(why, "verify_message", None) or getattr(why, "strerror", None) or why
-            raise self._error(Reason.UNREACHABLE, _without(secret, str(why))) from None
+            raise self._error(Reason.UNREACHABLE, _without(proof, str(why))) from None
         except Exception as error:  # http.client's exceptions for what is no HTTP
             raise self._error(Reason.UNREACHABLE, f"it does not answer with HTTP ({type(error).__name__})") from None
         return self._read_token(data, asked_at)
 
-    def _build_request(self, secret: str) -> urllib.request.Request:
-        fields = {"grant_type": "client_credentials"}
-        if self._login.scope:
-            fields["scope"] = self._login.scope
-        identity = ":".join(urllib.parse.quote_plus(text) for text in (self._login.client_id, secret))
-        headers = {
-            "Authorization": f"Basic {base64.b64encode(identity.encode()).decode()}",
-            "Content-Type": "application/x-www-form-urlencoded",
-            "Accept": "application/json",
-        }
-        return urllib.request.Request(
-            self._login.token_endpoint, urllib.parse.urlencode(fields).encode(), headers, method="POST"
-        )
+    def _prove(self) -> str:
+        """Return what the client proves itself with: its secret, or a new statement that its key signs."""
+        login = self._login
+        if login.client_secret:
+            return tls.read_secret(login.client_secret)
+        now = int(time.time())
+        claims: dict[str, Any] = {"iss": login.client_id, "sub": login.client_id, "aud": login.token_endpoint}
+        claims |= {"jti": str(uuid.uuid4()), "iat": now, "exp": now + keys.ASSERTION_LIFETIME_S}
+        try:
+            key = tls.read_file(login.proof, tls.MAX_CERTIFICATE_BYTES)
+            return keys.sign_assertion(key, claims, login.client_key_id)
+        except keys.KeyProblem as problem:
+            raise tls.credentials_error(login.proof, str(problem)) from None
+
+    def _build_request(self, proof: str) -> urllib.request.Request:
+        login = self._login
+        fields = {"grant_type": "client_credentials", "scope": login.scope, "audience": login.audience}
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        if login.client_secret:
+            identity = ":".join(urllib.parse.quote_plus(text) for text in (login.client_id, proof))
+            headers["Authorization"] = f"Basic {base64.b64encode(identity.encode()).decode()}"
+        else:
+            fields |= {"client_id": login.client_id, "client_assertion_type": _ASSERTION, "client_assertion": proof}
+        given = urllib.parse.urlencode({name: text for name, text in fields.items() if text})
+        return urllib.request.Request(login.token_endpoint, given.encode(), headers, method="POST")
 
     def _build_opener(self) -> urllib.request.OpenerDirector:
         scheme = self._check_address()
@@ -108,7 +123,7 @@ class TokenEndpoint:
 
     def _check_address(self) -> str:
         def invalid(why: str) -> TopiaristError:
-            message = f"{self._login.client_secret.location}: tokenEndpoint {quote(self._login.token_endpoint)} {why}"
+            message = f"{self._login.proof.location}: tokenEndpoint {quote(self._login.token_endpoint)} {why}"
             return TopiaristError(Reason.CREDENTIALS_INVALID, message, "write https://login.example.com/token")
 
         try:
@@ -124,7 +139,7 @@ class TokenEndpoint:
             raise invalid("would send the client secret without encryption")
         return parts.scheme
 
-    def _refusal(self, error: urllib.error.HTTPError, secret: str) -> TopiaristError:
+    def _refusal(self, error: urllib.error.HTTPError, proof: str) -> TopiaristError:
         """Return the error for an answer with an HTTP error, with the words of the endpoint (RFC 6749, section 5.2)."""
         try:
             fields = json.loads(error.read(MAX_ANSWER_BYTES))
@@ -132,7 +147,7 @@ class TokenEndpoint:
         except (OSError, ValueError, AttributeError, TypeError, RecursionError):
             words = []
         is_refusal = error.code in _REFUSAL_STATUSES and error.code not in (404, 408, 429)
-        detail = _without(secret, ": ".join(words))
+        detail = _without(proof, ": ".join(words))
         why = f"it answered with HTTP status {error.code}" + (f" ({detail})" if detail else "")
         return self._error(Reason.AUTHENTICATION_FAILED if is_refusal else Reason.UNREACHABLE, why)
 
@@ -145,8 +160,7 @@ class TokenEndpoint:
             lifetime = float(fields.get("expires_in") or 0)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self._error(Reason.AUTHENTICATION_FAILED, "its answer has no access_token") from None
-        # Other characters would end the token in the SASL message.
-        if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token or " " in token:
+        if not is_token(token):
             raise self._error(Reason.AUTHENTICATION_FAILED, "its access_token is not a token")
         return _Token(token, asked_at + _USABLE_SHARE * lifetime)
 

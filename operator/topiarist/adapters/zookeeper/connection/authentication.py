@@ -23,10 +23,10 @@ from kazoo.protocol.serialization import SASL, Auth
 from kazoo.retry import RetryFailedError
 from msgspec import Struct
 
-from topiarist.adapters import tls
+from topiarist.adapters import kerberos, tls
 from topiarist.adapters.tls import build_ssl_context, read_secret
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.access import Credentials, UserPassword
+from topiarist.model.access import Credentials, Kerberos, UserPassword
 
 # The client's side of SASL DIGEST-MD5 (RFC 2831): answer a challenge, check the server's proof.
 #
@@ -108,14 +108,17 @@ SaslExchange = Callable[[bytes], bytes | None]
 """A function that sends a SASL token and returns the server's token, None if the server sends none."""
 
 _SASL_XID = 1
+_KERBEROS_ADVICE = "its log has the cause, such as a keytab without a key for this host name, or another clock"
 _REFUSED_CODES = (AuthFailedError.code, SessionClosedRequireSaslError.code)
 
 
 def check_credentials(credentials: Credentials) -> None:
     """Read all secrets once, to report a missing one before connecting; raise ``CredentialsInvalid``."""
     for login in (credentials.sasl, credentials.digest):
-        if login:
+        if isinstance(login, UserPassword):
             read_secret(login.password)
+        elif login:
+            kerberos.check(login)
     if credentials.tls:
         build_ssl_context(credentials.tls)
 
@@ -193,6 +196,23 @@ class Authenticator:
         if not is_server_proof_valid(reply, response):
             raise self.login_error("it did not prove that it knows the password: it may be another server")
 
+    def log_in_by_kerberos(self, login: Kerberos, host: str, exchange: SaslExchange) -> None:
+        """Log in by SASL GSSAPI; raise kazoo's ``AuthFailedError`` if the server refuses or is another one."""
+        try:
+            client = kerberos.KerberosExchange(login, host)
+            while not client.is_done():
+                try:
+                    token = exchange(client.auth_bytes())
+                except AuthFailedError:
+                    token = None
+                if token is None and not client.is_last:
+                    raise tls.AuthRejected(f"it refused {login.subject}, or has no Kerberos: {_KERBEROS_ADVICE}")
+                client.receive(token or b"")
+            if not client.is_authenticated():
+                raise tls.AuthRejected("it did not prove who it is")
+        except (tls.AuthRejected, TopiaristError) as error:
+            raise AuthFailedError(str(self.record_refusal(error))) from None
+
     def on_login_required(self) -> None:
         """Record that the server has ended the session because it requires another login."""
         self.record_refusal(tls.AuthRejected(f"it requires another login than {self.credentials.principal}"))
@@ -241,11 +261,17 @@ class LoginConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no 
         super().__init__(client, client._conn_retry.copy(), logger=client.logger, sasl_options={})
         self._authenticator = authenticator
 
-    def _authenticate_with_sasl(self, _host: str, timeout: float) -> None:
+    def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
         credentials = self._authenticator.credentials
+
+        def exchange(token: bytes) -> bytes | None:
+            return self._exchange_sasl_token(token, timeout)
+
         try:
-            if credentials.sasl:
-                self._authenticator.log_in(credentials.sasl, lambda token: self._exchange_sasl_token(token, timeout))
+            if isinstance(credentials.sasl, Kerberos):
+                self._authenticator.log_in_by_kerberos(credentials.sasl, host, exchange)
+            elif credentials.sasl:
+                self._authenticator.log_in(credentials.sasl, exchange)
             if login := credentials.digest:
                 try:
                     self._invoke(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from topiarist.adapters.kafka_admin.connection import authentication
-from topiarist.adapters.kafka_admin.connection.authentication import MIN_ITERATIONS, Authenticator, LoginRefused
+from topiarist.adapters.kafka_admin.connection.authentication import (
+    MIN_ITERATIONS,
+    Authenticator,
+    LoginRefused,
+    RefusedByCluster,
+    StoredToken,
+)
 from topiarist.adapters.tls import AuthRejected
-from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
+from topiarist.errors import Location, Reason, TopiaristError
+from topiarist.model.access import KafkaAccess, SaslAwsIam, SaslMechanism, SaslPassword, SaslToken, SecretReference
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
 
 SCRAM = SaslMechanism.SCRAM_SHA_512
@@ -58,13 +66,13 @@ class Login:
         patch.setattr(authentication, "time", self.clock)
         access = KafkaAccess("kafka:9092", sasl=SaslPassword(mechanism, "ada", None))  # type: ignore[arg-type]
         self.authenticator = Authenticator(access)
-        patch.setattr(self.authenticator, "_build_exchange", lambda login, deadline: exchange)
+        patch.setattr(self.authenticator, "_build_exchange", lambda login, host, deadline: exchange)
         self.session = ScriptedSession({"SaslHandshake": handshake(), "SaslAuthenticate": authenticated()})
 
     def run(self, **script: Any) -> float | None:
         """Log in within ten seconds."""
         self.session.script.update(script)
-        return self.authenticator.log_in(self.session.any_broker(), self.clock.current + 10)
+        return self.authenticator.log_in(self.session.any_broker(), "kafka", self.clock.current + 10)
 
 
 def test_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,8 +201,59 @@ def test_malformed_answers(
         Login(monkeypatch, Exchange(steps, error=error), mechanism).run()
 
 
+HERE = Location("clusters.yaml", 3, 5)
+
+
+def test_what_is_missing_ends_the_search() -> None:
+    """A secret that is not there would be missing for every broker: the error is one of the cluster."""
+    login = SaslPassword(SCRAM, "ada", SecretReference("/nowhere", "", HERE))
+    session = ScriptedSession({})
+    with pytest.raises(RefusedByCluster, match="the file /nowhere does not exist") as caught:
+        Authenticator(KafkaAccess("kafka:9092", login)).log_in(session.any_broker(), "kafka", 0)
+    assert caught.value.reason is Reason.CREDENTIALS_INVALID
+    assert session.sent == []
+
+
+def test_a_stored_token(tmp_path: Path) -> None:
+    """It is sent with its extensions, and read again at each login; what is no token is refused before."""
+    (tmp_path / "token").write_text("abc\n")
+    reference = SecretReference(str(tmp_path / "token"), "", HERE)
+    login = SaslToken(reference, (("a", "1"), ("b", "2")))
+    authenticator = Authenticator(KafkaAccess("kafka:9092", login))
+    session = ScriptedSession({"SaslHandshake": handshake(), "SaslAuthenticate": authenticated()})
+    clock = FakeTime()
+    authenticator.log_in(session.any_broker(), "kafka", clock.current + 10)
+    assert session.sent[0].request.mechanism == "OAUTHBEARER"
+    assert session.sent[1].request.auth_bytes == b"n,,\x01auth=Bearer abc\x01a=1\x01b=2\x01\x01"
+    (tmp_path / "token").write_text("a b")
+    for work in (authenticator.check, StoredToken(login).token):
+        with pytest.raises(TopiaristError, match="has no token: found blanks or letters that are not ASCII"):
+            work()
+
+
+def test_a_command_runs_at_the_login_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check before the first connection finds the variable, and runs nothing."""
+    source = StoredToken(SaslToken(SecretReference("", "", HERE, command="TOPIARIST_TOKEN_COMMAND")))
+    with pytest.raises(TopiaristError, match="TOPIARIST_TOKEN_COMMAND is not set"):
+        source.check()
+    monkeypatch.setenv("TOPIARIST_TOKEN_COMMAND", "false")
+    source.check()
+    with pytest.raises(TopiaristError, match="has a command that failed with exit code 1"):
+        source.token()
+
+
+def test_iam_needs_encryption() -> None:
+    """A token is worth a login for a quarter of an hour, so it is sent by TLS only."""
+    authenticator = Authenticator(KafkaAccess("kafka:9092", SaslAwsIam("eu-west-1", HERE)))
+    with pytest.raises(
+        TopiaristError, match="AWS_MSK_IAM without tls would send the token without encryption"
+    ) as caught:
+        authenticator.check()
+    assert caught.value.hint == "add tls: {}"
+
+
 def test_an_access_without_a_login() -> None:
     """Nothing is sent."""
     session = ScriptedSession({})
-    assert Authenticator(KafkaAccess("kafka:9092")).log_in(session.any_broker(), 0) is None
+    assert Authenticator(KafkaAccess("kafka:9092")).log_in(session.any_broker(), "kafka", 0) is None
     assert session.sent == []

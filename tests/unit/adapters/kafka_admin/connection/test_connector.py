@@ -11,11 +11,10 @@ import pytest
 
 from topiarist.adapters import tls
 from topiarist.adapters.kafka_admin.connection import connector as connector_module
-from topiarist.adapters.kafka_admin.connection.authentication import LoginRefused
+from topiarist.adapters.kafka_admin.connection.authentication import LoginRefused, RefusedByCluster
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.connector import (
     Connector,
-    RefusedByCluster,
     format_address,
     parse_bootstrap_servers,
     run_with_deadline,
@@ -255,7 +254,7 @@ class Logins:
         self.results = list(results)
         self.deadlines: list[float] = []
 
-    def log_in(self, _connection: Any, deadline: float) -> Any:
+    def log_in(self, _connection: Any, _host: str, deadline: float) -> Any:
         self.deadlines.append(deadline)
         found = self.results.pop(0)
         if isinstance(found, Exception):

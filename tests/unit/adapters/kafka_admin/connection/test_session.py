@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from topiarist.adapters.kafka_admin.connection import session as session_module
+from topiarist.adapters.kafka_admin.connection.authentication import RefusedByCluster
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.connection.connector import Address, RefusedByCluster
+from topiarist.adapters.kafka_admin.connection.connector import Address
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest
 from topiarist.errors import Reason, TopiaristError

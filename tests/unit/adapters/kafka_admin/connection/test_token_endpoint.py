@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from support.network.token_server import SigningKey
 from topiarist.adapters.kafka_admin.connection import connector as addresses_module
 from topiarist.adapters.kafka_admin.connection import token_endpoint as endpoint_module
 from topiarist.adapters.kafka_admin.connection.token_endpoint import MAX_ANSWER_BYTES, TokenEndpoint
@@ -97,6 +98,36 @@ def test_the_request(scope: str, clock: FakeTime, monkeypatch: pytest.MonkeyPatc
     assert (kind, base64.b64decode(identity)) == ("Basic", b"a%3Ab:s%26cret")
     assert request.get_header("Content-type") == "application/x-www-form-urlencoded"
     assert request.get_header("Accept") == "application/json"
+
+
+def test_the_request_of_a_key(clock: FakeTime, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: Any) -> None:
+    """A new signed statement replaces the secret each time; it is of the client, for the endpoint, and short-lived."""
+    key = SigningKey("7")
+    path = tmp_path_factory.mktemp("vault") / "key.pem"
+    path.write_text(key.private_pem())
+    reference = SecretReference(str(path), "", Location("clusters.yaml", 3, 5))
+    endpoint = TokenEndpoint(SaslOAuth(URL, "a:b", client_key=reference, client_key_id="7", audience="kafka"))
+    opener = answered(monkeypatch, token(), token())
+    for _ in range(2):
+        endpoint.token(clock.current + 9)
+    statements = []
+    for request, _ in opener.sent:
+        fields = dict(urllib.parse.parse_qsl(request.data.decode()))
+        statements.append(key.claims_of(fields.pop("client_assertion")))
+        assert request.get_header("Authorization") is None
+        assert fields == {
+            "grant_type": "client_credentials",
+            "audience": "kafka",
+            "client_id": "a:b",
+            "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        }
+    first, second = statements
+    assert (first["iss"], first["sub"], first["aud"], first["exp"] - first["iat"]) == ("a:b", "a:b", URL, 300)
+    assert first["jti"] != second["jti"]
+    path.write_text("no key")
+    with pytest.raises(TopiaristError, match="is not a private key in PEM form") as caught:
+        endpoint.check()
+    assert caught.value.reason is Reason.CREDENTIALS_INVALID
 
 
 def test_a_token_is_used_for_four_fifths_of_its_life(clock: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,217 @@
+"""Stores of Java and signed statements: what is read of them, and why a file cannot be used."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import NameOID
+
+from support.network.token_server import SigningKey
+from support.secret_scanner import register_secret
+from topiarist.adapters import keys
+from topiarist.adapters.keys import KeyProblem
+from topiarist.adapters.tls import build_ssl_context
+from topiarist.errors import Location, Reason, TopiaristError
+from topiarist.model.access import SecretReference, Tls
+
+PASSWORD = register_secret("planted-Hedge24-stores-ü")
+HERE = Location("clusters.yaml", 7, 9)
+DER = serialization.Encoding.DER
+KEY = ec.generate_private_key(ec.SECP256R1())
+PKCS8 = KEY.private_bytes(DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
+
+def certificate() -> x509.Certificate:
+    """Return a certificate of the key."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "topiarist")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(KEY.public_key())
+    builder = builder.serial_number(7).not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
+    return builder.sign(KEY, SHA256())
+
+
+CERTIFICATE = certificate()
+
+
+def pkcs12_store(password: str = PASSWORD, *, key: Any = KEY) -> bytes:
+    """Return a PKCS12 store with this key, or with a trusted certificate only."""
+    protection = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
+    if key is None:
+        return pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(CERTIFICATE, b"ca")], protection)
+    return pkcs12.serialize_key_and_certificates(b"own", key, CERTIFICATE, None, protection)
+
+
+def sequence(tag: int, content: bytes) -> bytes:
+    """Return DER of a tag and its content."""
+    size = len(content)
+    return bytes([tag]) + (bytes([size]) if size < 128 else b"\x82" + size.to_bytes(2, "big")) + content
+
+
+def protect(key: bytes, password: str) -> bytes:
+    """Hide a private key as Java's KeyProtector does."""
+    secret, salt = password.encode("utf-16-be"), bytes(range(20))
+    stream, last = b"", salt
+    while len(stream) < len(key):
+        last = hashlib.sha1(secret + last).digest()
+        stream += last
+    body = salt + bytes(a ^ b for a, b in zip(key, stream, strict=False)) + hashlib.sha1(secret + key).digest()
+    algorithm = sequence(0x30, bytes.fromhex("060a2b060104012a02110101") + b"\x05\x00")
+    return sequence(0x30, algorithm + sequence(0x04, body))
+
+
+def jks_store(*kinds: int, password: str = PASSWORD, key_password: str = PASSWORD, version: int = 2) -> bytes:
+    """Return a JKS store with an entry of each of these kinds."""
+    der = CERTIFICATE.public_bytes(DER)
+    written = b"\x00\x05X.509" + struct.pack(">I", len(der)) + der
+    data = b"\xfe\xed\xfe\xed" + struct.pack(">II", version, len(kinds))
+    for kind in kinds:
+        data += struct.pack(">I", kind) + b"\x00\x03own" + bytes(8)
+        hidden = protect(PKCS8, key_password)
+        data += (struct.pack(">I", len(hidden)) + hidden + struct.pack(">I", 1) if kind == 1 else b"") + written
+    return data + hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + data).digest()
+
+
+@pytest.mark.parametrize("data", [pkcs12_store(), jks_store(2, 1, 1)], ids=["PKCS12", "JKS"])
+def test_a_key_store(data: bytes) -> None:
+    """It has the certificate, and the key encrypted by a password that is another one each time."""
+    first, second = keys.read_key_store(data, PASSWORD), keys.read_key_store(data, PASSWORD)
+    assert x509.load_pem_x509_certificates(first.certificates) == [CERTIFICATE]
+    assert b"BEGIN ENCRYPTED PRIVATE KEY" in first.key
+    assert base64.b64encode(PKCS8)[:40] not in first.key
+    found: Any = serialization.load_pem_private_key(first.key, first.password.encode())
+    assert found.private_numbers() == KEY.private_numbers()
+    assert first.password != second.password
+
+
+@pytest.mark.parametrize(
+    ("data", "password"),
+    [
+        (pkcs12_store(key=None), PASSWORD),
+        (jks_store(2), PASSWORD),
+        (jks_store(1, 2), ""),
+        (pkcs12_store("", key=None), ""),
+    ],
+)
+def test_a_trust_store(data: bytes, password: str) -> None:
+    """It has the trusted certificates; JKS and unprotected PKCS12 need no password."""
+    assert x509.load_pem_x509_certificate(keys.read_trust_store(data, password).encode()) == CERTIFICATE
+
+
+@pytest.mark.parametrize(
+    ("data", "password", "words"),
+    [
+        (pkcs12_store(), "other", "cannot be opened with its password"),
+        (jks_store(1), "other", "cannot be opened with its password"),
+        (jks_store(1, key_password="other"), PASSWORD, "has a private key with another password than the store"),
+        (pkcs12_store(key=None), PASSWORD, "has no private key"),
+        (jks_store(2), PASSWORD, "has no private key"),
+        (jks_store(3), PASSWORD, "with an entry of an unknown kind"),
+        (jks_store(1, version=1), PASSWORD, "a JKS store of an unknown form; convert it: keytool -importkeystore"),
+        (jks_store(1)[:60], "", "damaged JKS store"),
+        (b"\xce\xce\xce\xce1", PASSWORD, "is a JCEKS store; convert it: keytool -importkeystore"),
+        (b"-----BEGIN CERTIFICATE-----", PASSWORD, "is in PEM form: use certificate, key and ca"),
+        (b"hello", PASSWORD, "is neither a PKCS12 nor a JKS store"),
+        (b"\x30hello", PASSWORD, "PKCS12 store that can be read|cannot be opened with its password"),
+        (b"", PASSWORD, "is neither a PKCS12 nor a JKS store"),
+    ],
+)
+def test_a_store_that_cannot_be_used(data: bytes, password: str, words: str) -> None:
+    """The error says what the file is, and what to do; it has nothing of the password."""
+    with pytest.raises(KeyProblem, match=words) as caught:
+        keys.read_key_store(data, password)
+    assert PASSWORD not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [pkcs12_store(), jks_store(1)])
+def test_a_store_without_authorities(data: bytes) -> None:
+    """A key store is no trust store."""
+    with pytest.raises(KeyProblem, match="has no trusted certificate"):
+        keys.read_trust_store(data, PASSWORD)
+
+
+def test_a_torn_jks_store_is_an_error() -> None:
+    """Every prefix of a store, and every store with one other byte, is a store or an error, and nothing else."""
+    data = jks_store(1, 2)
+    torn = [data[:size] for size in range(4, len(data), 7)]
+    torn += [data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :] for place in range(4, len(data), 11)]
+    for each in torn:
+        for password in ("", PASSWORD):
+            try:
+                keys.read_trust_store(each, password)
+            except KeyProblem:
+                continue
+            assert password == "", "the checksum finds every change"
+
+
+def test_stores_make_a_context(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A context is made of both stores, with no file left behind; a wrong password is an error at its file."""
+    vault: Path = tmp_path_factory.mktemp("vault")
+    for name, data in {"own": pkcs12_store(), "ca": pkcs12_store(key=None), "password": PASSWORD.encode()}.items():
+        (vault / name).write_bytes(data)
+    own, ca, password = (SecretReference(str(vault / name), "", HERE) for name in ("own", "ca", "password"))
+    tls = Tls(key_store=own, key_store_password=password, trust_store=ca, trust_store_password=password)
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    assert build_ssl_context(tls).cert_store_stats()["x509"] == 1
+    assert not list(temporary.iterdir())
+    assert tls.has_certificate
+    for wrong in (Tls(key_store=own), Tls(trust_store=ca)):
+        with pytest.raises(TopiaristError, match=r"clusters.yaml:7:9: the file .* cannot be opened") as caught:
+            build_ssl_context(wrong)
+        assert caught.value.reason is Reason.CREDENTIALS_INVALID
+
+
+@pytest.mark.parametrize("kind", ["RS256", "ES256"])
+def test_a_statement(kind: str) -> None:
+    """It has the claims, the algorithm of the key and its id, and a signature that the public key verifies."""
+    key = SigningKey("first", kind)
+    claims = {"iss": "topiarist", "exp": 7}
+    assert key.claims_of(keys.sign_assertion(key.private_pem().encode(), claims, "first")) == claims
+
+
+def pem(key: Any, password: str = "") -> bytes:
+    """Return a private key in PEM form."""
+    protection = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
+    found: bytes = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, protection)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (b"hello", "is not a private key in PEM form"),
+        (pem(KEY, PASSWORD), "is encrypted: write it without a password"),
+        (pem(ec.generate_private_key(ec.SECP384R1())), "is neither an RSA key nor a P-256 key"),
+        (pem(ed25519.Ed25519PrivateKey.generate()), "is neither an RSA key nor a P-256 key"),
+    ],
+)
+def test_a_key_that_cannot_sign(key: bytes, words: str) -> None:
+    """Keys of other kinds have no algorithm that token endpoints must know."""
+    with pytest.raises(KeyProblem, match=words):
+        keys.sign_assertion(key, {}, "")
+
+
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the extra and the package."""
+    for name in ("cryptography", "cryptography.hazmat.primitives"):
+        monkeypatch.setitem(__import__("sys").modules, name, None)
+    for work in (
+        lambda: keys.read_trust_store(b"", ""),
+        lambda: keys.read_key_store(b"", ""),
+        lambda: keys.sign_assertion(b"", {}, ""),
+    ):
+        with pytest.raises(TopiaristError, match=r"needs packages that are not installed: .*extra keys") as caught:
+            work()
+        assert caught.value.reason is Reason.PREREQUISITE_MISSING
