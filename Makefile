@@ -161,7 +161,7 @@ bench: need-java .venv/ready  ## the figures of docs/performance.md, as JSON
 	@$(SCRIPT) kafka_jars 3.9.2 >&2
 	@$(SCRIPT) benchmarks.run
 
-bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load moves kraft" PACES="1000 0" SIZES=1000
+bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load moves kraft describe" PACES="1000 0" SIZES=1000
 	@$(SCRIPT) kafka_jars 3.9.2 4.4.0 >&2
 	@ROUNDS="$(ROUNDS)" PARTS="$(PARTS)" PACES="$(PACES)" SIZES="$(SIZES)" $(SCRIPT) benchmarks.kafka.run
 

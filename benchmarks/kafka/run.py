@@ -1,9 +1,9 @@
 """Figures from real brokers, one JSON document: ``make bench-kafka``; the progress is on standard error.
 
-ROUNDS (2) is the number of runs of each compared program. PARTS selects from ``side``, ``waiting``, ``load``, ``moves``
-and ``kraft``. PACES (1000 0) are the limits of replicas in flight per broker in the runs of ``load``, 0 for no limit.
-SIZES (1 1000 10000) are the numbers of topics in ``kraft`` for which there is nothing to do. Seconds have no gate: the
-exit code is 0 unless a measurement failed.
+ROUNDS (2) is the number of runs of each compared program. PARTS selects from ``side``, ``waiting``, ``load``,
+``moves``, ``kraft`` and ``describe``. PACES (1000 0) are the limits of replicas in flight per broker in the runs of
+``load``, 0 for no limit. SIZES (1 1000 10000) are the numbers of topics in ``kraft`` for which there is nothing to do.
+Seconds have no gate: the exit code is 0 unless a measurement failed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import sys
 import time
 
 from benchmarks.common import compile_package, describe_machine
-from benchmarks.kafka import initialization, kraft, load, moves, side_by_side
+from benchmarks.kafka import describe, initialization, kraft, load, moves, side_by_side
 from support.kafka.jars import NEWEST
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER
 
-PARTS = ("side", "waiting", "load", "moves", "kraft")
+PARTS = ("side", "waiting", "load", "moves", "kraft", "describe")
 
 
 def main() -> int:
@@ -49,6 +49,8 @@ def main() -> int:
         report["moves"] = moves.measure()
     if "kraft" in parts:
         report["kraft"] = kraft.measure(rounds, sizes)
+    if "describe" in parts:
+        report["describe_configs"] = describe.measure(rounds)
     report["minutes"] = round((time.monotonic() - start) / 60, 1)
     print(json.dumps(report, indent=2))
     return 0

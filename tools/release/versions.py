@@ -18,7 +18,7 @@ PLACES = {
     "charts/topiarist/README.md": (rf"/topiarist:{NUMBER}",),
     "docs/install.md": (
         rf"topiarist-{NUMBER}-py3-none-any\.whl",
-        rf"topiarist(?:\[kafka\])?=={NUMBER}",
+        rf"topiarist=={NUMBER}",
         rf"topiarist@{NUMBER}",
         rf"/topiarist:{NUMBER}",
         rf"--version {NUMBER}",
@@ -28,7 +28,7 @@ PLACES = {
     "docs/kubernetes.md": (rf"topiarist:{NUMBER}",),
     "README.md": (
         rf"topiarist-{NUMBER}-py3-none-any\.whl",
-        rf"topiarist\[kafka\]=={NUMBER}",
+        rf"topiarist(?:\[kafka\])?=={NUMBER}",
         rf"topiarist:{NUMBER}",
     ),
     "tests/examples/bad/json/expected.txt": (rf'^          "version": "{NUMBER}",',),

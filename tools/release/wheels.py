@@ -25,7 +25,7 @@ TABLE = ROOT / "tests" / "repo" / "wheels.json"
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
-EXTRAS = ("kafka", "policy", "history", "operator")
+EXTRAS = ("policy", "history", "operator")
 """The extras of the table; PySpark, which ``drift`` needs, is a source package for every system."""
 
 

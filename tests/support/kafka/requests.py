@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from google_crc32c import value as crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.util import calc_crc32c
 
 from support.waiting import wait_until
 from topiarist.adapters.kafka_admin.protocol.messages import (
@@ -204,7 +204,7 @@ def build_batch(
     batch = bytearray(builder.build())
     if control:
         batch[_ATTRIBUTES + 1] |= 0x20
-        batch[_CRC : _CRC + 4] = int(crc32c(bytes(batch[_ATTRIBUTES:]))).to_bytes(4, "big")
+        batch[_CRC : _CRC + 4] = int(calc_crc32c(bytes(batch[_ATTRIBUTES:]))).to_bytes(4, "big")
     return bytes(batch)
 
 

@@ -1,7 +1,6 @@
 """Batches of records in the format of Kafka 0.11 and later, without compression.
 
-A batch is a header and its records. The checksum is CRC-32C of all bytes after it, by a library in C: in Python it
-takes longer than all requests of a plan.
+A batch is a header and its records. The checksum is CRC-32C of all bytes after it.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from google_crc32c import value as crc32c
+from topiarist.adapters.kafka_admin.protocol.crc32c import crc32c
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_END, _CRC_OFFSET, _CHECKED_OFFSET = 12, 17, 21
@@ -79,7 +78,7 @@ def build_batch(
     size = _HEADER.size - _LENGTH_END + len(body)
     head = _HEADER.pack(0, size, -1, _FORMAT, 0, attributes, count - 1, time_ms, time_ms, *producer, count)
     checked = head[_CHECKED_OFFSET:] + bytes(body)
-    return head[:_CRC_OFFSET] + int(crc32c(checked)).to_bytes(4, "big") + checked
+    return head[:_CRC_OFFSET] + crc32c(checked).to_bytes(4, "big") + checked
 
 
 def read_batches(data: bytes) -> Iterator[Batch]:
@@ -101,7 +100,7 @@ def size_of_batch(data: bytes, start: int) -> int:
 def has_valid_checksum(batch: bytes) -> bool:
     """Return whether the checksum of a batch is that of its bytes."""
     found = int.from_bytes(batch[_CRC_OFFSET:_CHECKED_OFFSET], "big")
-    return found == int(crc32c(batch[_CHECKED_OFFSET:]))
+    return found == crc32c(batch[_CHECKED_OFFSET:])
 
 
 def _read_batch(data: bytes) -> Batch:
@@ -150,7 +149,7 @@ def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number whose lowest bit is its sign, in seven bits of each byte, and the position after it."""
+    """Return a number with its sign in the lowest bit and seven bits in each byte, and the position after it."""
     value = shift = 0
     while True:
         byte = data[at]

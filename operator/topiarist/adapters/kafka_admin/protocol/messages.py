@@ -70,7 +70,7 @@ class Message(Struct, gc=False):
 
     @classmethod
     def decode(cls, data: bytes, version: int, at: int = 0) -> Any:
-        """Return the message whose body begins at ``at``; fields that the version does not have are their defaults.
+        """Return the message with its body from ``at`` on; fields that the version does not have are their defaults.
 
         Raises ``MalformedMessage``.
         """

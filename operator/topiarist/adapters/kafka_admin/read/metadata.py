@@ -20,8 +20,8 @@ from topiarist.kafka.types import Broker, Replicas
 # A decoder of DescribeConfigs answers that keeps only the overrides of topics.
 #
 # A broker answers with every config of every topic, and almost none is an override: of ten thousand topics it is 13 MB,
-# and kafka-python makes an object of each entry. This decoder steps over what is not kept, which takes a tenth of the
-# time. It decodes version 4, which every broker from Kafka 2.7 on serves.
+# and the decoder of messages makes an object of each entry. This one steps over what is not kept, which takes a tenth
+# of the time. It decodes version 4, which every broker from Kafka 2.7 on serves.
 
 VERSION = 4
 """The version of the answer."""

@@ -37,7 +37,7 @@ ALONE = {
 """Messages that kafka-python does not have."""
 
 NEWER = {"ApiVersionsRequest": 5, "ApiVersionsResponse": 5}
-"""Messages of which kafka-python does not have the newest version."""
+"""Messages with a newer version than kafka-python has."""
 
 for module in ("admin.cluster", "admin.configs", "admin.groups", "admin.topics", "consumer", "metadata", "sasl"):
     import_module(f"kafka.protocol.{module}")
