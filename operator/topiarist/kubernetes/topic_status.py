@@ -401,7 +401,9 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
         settled = [
             count_replicas(replicas) for partition, replicas in pairs if partition not in found.reassigning_partitions
         ]
-        status["replicationFactor"] = settled[0] if settled else old.get("replicationFactor", 0)
+        factor = settled[0] if settled else old.get("replicationFactor")
+        if factor is not None:
+            status["replicationFactor"] = factor
         if found.topic_id:
             status["topicId"] = found.topic_id
     if plan and plan.changes and result.state in _PENDING_STATES:
