@@ -244,8 +244,11 @@ def topic_status(
 def applied_clusters(resource: Resource, results: Mapping[str, TopicResult | None]) -> Sequence[str]:
     """Return the clusters on which a Topic that selects none was applied, also those that exist no longer, sorted.
 
-    ``results`` are those of ``topic_status``. A cluster without the topic does not count.
+    ``results`` are those of ``topic_status``. A cluster without the topic does not count. The clusters of a Topic that
+    is being deleted stay as they are.
     """
+    if resource.deleting:
+        return resource.applied_clusters
     if resource.has_cluster_selection:
         return []
     names = {*resource.applied_clusters}

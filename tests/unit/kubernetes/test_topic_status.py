@@ -644,7 +644,9 @@ def test_a_topic_that_stays_where_it_was_applied_says_so() -> None:
 
 
 def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
-    """A Topic keeps the name of its deleted Cluster over any number of passes, and no other Cluster receives it."""
+    """A Topic keeps the name of its deleted Cluster over any number of passes, and no other Cluster receives it. While
+    the Topic is being deleted, the names stay.
+    """
     topic = resource_bodies.topic("orders", config={"flush.ms": 7})
     status = status_of(topic, {"a": make_result(topic, SyncState.SYNCED)}, clusters=("a",))
     note = {"topiarist.dev/applied-to": ",".join(applied_clusters(topic, {"a": make_result(topic, SyncState.SYNCED)}))}
@@ -660,6 +662,9 @@ def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
         )
     (part,) = status["clusters"]
     assert (part["name"], part["generation"]) == ("a", topic.generation)
+    leaving = resource_bodies.updated_body(topic, deletionTimestamp="2026-02-01T00:00:00Z")
+    for name, state in (("a", SyncState.ABSENT), ("b", SyncState.SYNCED)):
+        assert applied_clusters(leaving, {name: make_result(topic, state)}) == ["a"]
     named = resource_bodies.topic("orders", clusters=["b"], status=status, meta={"uid": topic.uid, "generation": 2})
     assert [part["name"] for part in status_of(named, {"b": make_result(named, SyncState.SYNCED)})["clusters"]] == ["b"]
 
