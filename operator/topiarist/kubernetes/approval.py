@@ -450,7 +450,7 @@ def write_memory(
     topics = {topic.topic: _with_memory(topic, state, resources[topic.topic], now) for topic in plan.topics}
     if not plan.write_block.reason:
         for name, resource in resources.items():
-            if has_consents(resource):
+            if has_consents(resource) and not (specs[name].observe_only or specs[name].absent):
                 topic = topics.get(name) or TopicPlan(name, state.topics.get(name), spec=specs[name])
                 topics[name] = _use_up_consents(topic, resource, plan.owner)
     return replace(plan, topics=tuple(topic for topic in topics.values() if not topic.is_empty))
@@ -477,7 +477,7 @@ def _with_memory(topic: TopicPlan, state: ClusterState, resource: Resource, now:
 def _use_up_consents(topic: TopicPlan, resource: Resource, owner: str) -> TopicPlan:
     """Return the plan of a topic that is as asked with its consents in the record; any other plan is returned as is."""
     record = topic.before.valid_record if topic.before else None
-    if topic.changes or topic.refusals or topic.spec is None or topic.spec.observe_only or topic.spec.absent:
+    if topic.changes or topic.refusals:
         return topic
     digest = current_consents_digest(resource)
     if record is None or record.owner != owner or record.deleted or record.memory.consent == digest:

@@ -147,7 +147,7 @@ def configure_logging(log_format: str, level: str = "info") -> None:
 class _TextFormatter(logging.Formatter):
     """A formatter that appends a record's extra fields to the line as ``key=value``."""
 
-    _standard_fields = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "exc_text", "taskName"}
+    _standard_fields = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
     def format(self, record: logging.LogRecord) -> str:
         more = [f"{key}={value}" for key, value in vars(record).items() if key not in self._standard_fields]

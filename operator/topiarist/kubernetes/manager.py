@@ -393,8 +393,8 @@ class Manager:
             )
             # A write may fail: the Topic stays pending until there is nothing left to write.
             applied = applied_clusters(topic, results)
-            settled = (status, finalizer) == (topic.status, FINALIZER in topic.finalizers)
-            settled = settled and (topic.deleting or applied == topic.applied_clusters)
+            known_values = topic.status, FINALIZER in topic.finalizers, topic.applied_clusters
+            settled = (status, finalizer, applied) == known_values
             if not settled:
                 yield self._status_writer.write_topic(topic, status, finalizer=finalizer, applied_to=applied)
             (self._pending_writes.discard if settled else self._pending_writes.add)(key)

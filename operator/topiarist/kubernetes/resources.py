@@ -169,7 +169,8 @@ def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) ->
     metadata = body["metadata"]
     uid, generation, labels = metadata["uid"], metadata["generation"], metadata.get("labels") or {}
     source = ResourceSource(metadata.get("annotations") or {})
-    identity = (uid, generation, labels, source, body.get("spec") or _EMPTY)
+    declared = body.get("spec") or _EMPTY
+    identity = (uid, generation, labels, source, declared)
     if previous and identity == (
         previous.uid,
         previous.generation,
@@ -180,7 +181,6 @@ def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) ->
         source, labels, manifest, problems = previous.source, previous.labels, previous.manifest, previous.errors
     else:
         manifest, problems = _parse_manifest(body, source)
-    unread = _EMPTY if manifest else body.get("spec") or _EMPTY
     return Resource(
         kind=body["kind"],
         namespace=metadata["namespace"],
@@ -195,7 +195,7 @@ def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) ->
         deleting="deletionTimestamp" in metadata,
         manifest=manifest,
         errors=problems,
-        raw_spec=unread,
+        raw_spec=_EMPTY if manifest else declared,
         status=body.get("status") or {},
     )
 

@@ -316,7 +316,7 @@ class StatusWriter:
         finalizer is refused, the status says so instead.
         """
         held = FINALIZER in of.finalizers
-        if finalizer != held or (applied_to != of.applied_clusters and not of.deleting):
+        if finalizer != held or applied_to != of.applied_clusters:
             error = await self._write_metadata(of, applied_to, wanted=finalizer)
             if error and finalizer and not held:
                 status = unheld_topic_status(of, status, error, client.format_time(client.utc_now()))

@@ -244,8 +244,11 @@ def topic_status(
 def applied_clusters(resource: Resource, results: Mapping[str, TopicResult | None]) -> Sequence[str]:
     """Return the clusters on which a Topic that selects none was applied, also those that exist no longer, sorted.
 
-    ``results`` are those of ``topic_status``. A cluster without the topic does not count.
+    ``results`` are those of ``topic_status``. A cluster without the topic does not count. The clusters of a Topic that
+    is being deleted stay as they are.
     """
+    if resource.deleting:
+        return resource.applied_clusters
     if resource.has_cluster_selection:
         return []
     names = {*resource.applied_clusters}
@@ -401,7 +404,9 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
         settled = [
             count_replicas(replicas) for partition, replicas in pairs if partition not in found.reassigning_partitions
         ]
-        status["replicationFactor"] = settled[0] if settled else old.get("replicationFactor", 0)
+        factor = settled[0] if settled else old.get("replicationFactor")
+        if factor is not None:
+            status["replicationFactor"] = factor
         if found.topic_id:
             status["topicId"] = found.topic_id
     if plan and plan.changes and result.state in _PENDING_STATES:

@@ -21,8 +21,10 @@ from topiarist.drift.cross_cluster import (
     DeviationIndex,
     SortedRuns,
     SpecGroups,
+    find_imbalances,
     make_deviation,
 )
+from topiarist.model.plan import Load
 from topiarist.model.spec import ClusterSpec, TopicSpec
 
 
@@ -177,3 +179,14 @@ def test_it_is_the_same_where_deviations_are(seed: int, monkeypatch: pytest.Monk
     keys = [(one["topic"], one["manifest"], one["field"]) for one in found]
     assert keys == sorted(set(keys))
     assert found
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_imbalanced"),
+    [((13, 10, 7), False), ((14, 9, 7), True), ((10, 10, 10), False), ((2, 1, 0), False), ((3, 0, 0), True)],
+)
+def test_a_load_is_imbalanced_above_a_fifth_and_one_partition(numbers: tuple[int, ...], is_imbalanced: bool) -> None:
+    """One broker must be above the mean by both together; what unregistered brokers hold does not count."""
+    loads = {broker: Load(number, 10) for broker, number in enumerate(numbers)} | {9: Load(1000, 1000)}
+    found = [*find_imbalances("eu", loads, {0, 1, 2})]
+    assert [one["load"] for one in found] == ([Load._fields[0]] if is_imbalanced else [])

@@ -121,11 +121,15 @@ def test_the_rest_of_the_sample_fleet_is_in_sync(report: Path) -> None:
 
 
 def test_every_snapshot_and_manifest_is_valid(tmp_path: Path) -> None:
-    """The manifests are valid for every command, but for that of one team, and each team has its label."""
+    """The manifests are valid for every command, but for that of one team; each Cluster has its version, each team its
+    label.
+    """
     folders = write_demo(tmp_path / "fleet")
     assert run(["validate", str(folders.manifests)]) == 1
     valid = [path for path in (folders.manifests / "topics").iterdir() if path.stem != INVALID_TEAM]
     assert run(["validate", str(folders.manifests / "clusters.yaml"), *map(str, valid)]) == 0
+    clusters = (folders.manifests / "clusters.yaml").read_text()
+    assert clusters.count("kafkaVersion: ") == clusters.count("kind: Cluster\n") == len(READ_CLUSTERS) + 1
     assert {path.stem for path in folders.snapshots.iterdir()} == set(READ_CLUSTERS)
     for path in (folders.manifests / "topics").iterdir():
         assert f"team: {path.stem}\n" in path.read_text()

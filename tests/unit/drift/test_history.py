@@ -24,7 +24,7 @@ from support.drift.small_fleet import (
     write_snapshot,
 )
 from topiarist.drift import history
-from topiarist.drift.parquet import RUNS_SCHEMA
+from topiarist.drift.parquet import RUNS_SCHEMA, ParquetHistory
 from topiarist.errors import Exit
 from topiarist.model.state import TopicState
 
@@ -280,6 +280,8 @@ def test_a_run_without_a_cluster_ends_no_episode(fleet: Fleet) -> None:
     fleet.report(0, missing="eu")
     fleet.report(1, "--cluster", "us", missing="eu")
     assert fleet.states()[-1] == ("31T13", "eu", "Dropped")
+    (row,) = ParquetHistory(str(fleet.history)).read_ended(["2025-01-31T13:00:00Z"])
+    assert row.keys() == {*history.ENDED_COLUMNS}
     assert times(fleet.report(2, missing="eu")[0]) == ("12", "12", 1, 2, "Unchanged")
 
 

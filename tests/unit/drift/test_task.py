@@ -242,6 +242,14 @@ def test_results_come_in_order_and_the_largest_part_begins(monkeypatch: pytest.M
     assert log.read_text() == "us ap eu "
 
 
+def test_more_processes_than_clusters_at_a_time_read_one_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Live clusters are shared by the processes, and each process reads one of them at least."""
+    monkeypatch.setattr(module, "MAX_PARALLEL_CLUSTERS", 1)
+    replace_work(monkeypatch, lambda name: None)
+    results = [*run_in_processes([Part(name, LIVE) for name in POOLED], SHIPPED_TO_POOL, 2, tmp_path)]
+    assert [result.cluster for result in results] == [*POOLED]
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("jobs", [1, 2, 3])
 def test_a_dead_process_is_named_by_its_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, jobs: int) -> None:

@@ -693,9 +693,8 @@ def test_a_change_writes_what_is_to_be_remembered(
     changes: tuple[Change, ...], fields: dict[str, Any], memory: OperatorMemory, after: OperatorMemory | None
 ) -> None:
     """A step has its time while others follow, a change with a consent uses it up, and other changes keep both."""
-    digest = current_consents_digest(PLAIN)
-    expected = after._replace(consent=digest) if after and after.consent == "used" else after
-    assert written(*changes, memory=memory, **fields) == expected
+    expected = after._replace(consent=DIGEST) if after and after.consent == "used" else after
+    assert written(*changes, memory=memory, topic=CONSENT, **fields) == expected
 
 
 def test_a_plan_without_changes_writes_nothing() -> None:
@@ -703,12 +702,14 @@ def test_a_plan_without_changes_writes_nothing() -> None:
     assert written(memory=OperatorMemory("x", 5), notices=(STEP_NOTICE,)) == OperatorMemory("x", 5)
 
 
-def used_up(record: OwnershipRecord | None, block: WriteBlock = WriteBlock(), **spec: Any) -> tuple[TopicPlan, ...]:
+def used_up(
+    record: OwnershipRecord | None, block: WriteBlock = WriteBlock(), topic: Resource = CONSENT, **spec: Any
+) -> tuple[TopicPlan, ...]:
     """Return the topics of an empty plan after the consents of ``orders`` were looked at."""
     seen = replace(states.topic("orders"), record=record, record_valid=record is not None)
     specs = {"orders": states.spec("orders", **spec)}
     plan = Plan("prod", "id", write_block=block)
-    return write_memory(plan, states.cluster(seen), {"orders": CONSENT}, specs, PRESENT).topics
+    return write_memory(plan, states.cluster(seen), {"orders": topic}, specs, PRESENT).topics
 
 
 def test_a_consent_that_nothing_is_left_for_is_used_up() -> None:
@@ -737,6 +738,12 @@ def test_a_consent_stays_where_nothing_may_be_written(
 ) -> None:
     """Without an own record, with a write block, and for topics that are observed or to be absent, nothing is used."""
     assert used_up(record, block, **fields) == ()
+
+
+def test_an_annotation_without_a_value_is_no_consent() -> None:
+    """There is nothing to use up, so the record is not written."""
+    empty = resource_bodies.topic("orders", meta={"annotations": {"topiarist.dev/allow-risk": ""}})
+    assert used_up(OwnershipRecord("default"), topic=empty) == ()
 
 
 def test_a_consent_stays_while_something_is_refused() -> None:

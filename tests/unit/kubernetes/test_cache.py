@@ -568,6 +568,19 @@ def test_what_has_changed_is_merged_and_nothing_else(merges: list[str]) -> None:
     assert len(merges) == 4
 
 
+def test_nothing_is_kept_of_a_cluster_that_is_gone(merges: list[str]) -> None:
+    """The merged specs of its Topics are removed, and those of other clusters stay."""
+    specs, topic = [spec_of(A), spec_of(B)], named("one")
+    kept = cache.SpecCache()
+    for each in (*specs, *specs):
+        kept.candidates(each, [topic])
+    assert merges.count("merge one") == 2
+    kept.remove_cluster("a")
+    for each in specs:
+        kept.candidates(each, [topic])
+    assert merges.count("merge one") == 3
+
+
 def test_policies_are_read_once(merges: list[str]) -> None:
     """Each Policy is parsed once and remains the same object, which identifies its compiled rules."""
     law = resource_bodies.policy("law", {"expression": "true"})

@@ -209,6 +209,8 @@ def test_rules_are_checked_without_any_cluster() -> None:
     assert policing.check_rules([]) == []
     (fault,) = policing.check_rules([law("fine"), law("broken", {"expression": "topic.partitons < 3"})])
     assert fault.startswith("policy broken, rule r0: does not compile")
+    (fault,) = policing.check_rules([law("broken", {"expression": "size < 3"})])
+    assert fault.endswith('unknown name "size", at line 1, column 1 of the expression')  # there is no hint to add
     assert policing.check_rules([law("broken", {"expression": "topic.partitions < 3"})]) == []
 
 
@@ -511,6 +513,24 @@ def test_a_session_gets_the_secrets_that_are_there() -> None:
         assert found.look().error is None
         assert found.session.secrets == wanted
         assert found.server.asked == [SECRET]
+
+
+def test_a_cluster_with_two_addresses_gets_the_secrets_of_both() -> None:
+    """The usage of topics is read from the brokers, also if all else goes through ZooKeeper."""
+    scram = {**LOGIN, "mechanism": "SCRAM-SHA-512"} | {"password": {"secretKeyRef": {"name": "brokers", "key": "p"}}}
+    kafka = {"bootstrapServers": "b1:9093", "sasl": scram}
+    found = world(
+        home=resource_bodies.cluster(via="ZooKeeper", zookeeper={"connect": "zk:2181", "digest": LOGIN}, kafka=kafka)
+    )
+    assert found.look().error is None
+    assert found.server.asked == [SECRET.replace("zookeeper", "brokers"), SECRET]
+
+
+def test_the_topic_of_a_resource_that_cannot_be_read_is_declared() -> None:
+    """It is not among the topics with the operator's record that no Topic declares."""
+    found = world(resource_bodies.topic("broken", partitions=0), resource_bodies.topic("orders"))
+    seen = found.look()
+    assert (found.topics, seen.undeclared) == ({"broken", "orders"}, 0)
 
 
 def test_a_secret_that_may_not_be_read_is_named() -> None:

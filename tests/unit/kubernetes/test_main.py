@@ -95,13 +95,13 @@ async def test_ready_is_what_has_seen_everything() -> None:
 
 @real_time
 async def test_ready_is_what_may_do_its_work() -> None:
-    """What the operator lacks is named; it is alive all the same, since a restart does not help."""
-    problems = ["missing rights: patch topics"]
+    """What the operator lacks is named, each in a line; it is alive all the same, since a restart does not help."""
+    problems = ["missing rights: patch topics", "no definition of topics"]
     probes = Probes(CollectorRegistry(), lambda: (), lambda: problems, 60.0)
     probes.ready = True
 
     async with probed(probes) as ask:
-        assert await ask("/readyz") == (503, "missing rights: patch topics\n")
+        assert await ask("/readyz") == (503, "missing rights: patch topics\nno definition of topics\n")
         assert (await ask("/healthz"))[0] == 200
         problems.clear()
         assert await ask("/readyz") == (200, "ok\n")
@@ -723,6 +723,13 @@ def test_lines_for_people() -> None:
     first, *others = logged("text")
     assert first.endswith(" INFO done cluster=prod topic=orders")
     assert not any("noise" in line or "never" in line for line in others)
+
+
+def test_a_record_that_another_handler_has_formatted_gets_the_same_line() -> None:
+    """The fields that formatting adds to a record are not appended as known of it."""
+    record = logging.makeLogRecord({"msg": "done", "cluster": "prod"})
+    logging.Formatter("%(asctime)s %(message)s").format(record)
+    assert main._TextFormatter("%(message)s").format(record) == "done cluster=prod"
 
 
 @pytest.mark.parametrize(

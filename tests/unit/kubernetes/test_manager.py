@@ -581,6 +581,19 @@ async def test_a_topic_that_no_pass_looks_at_is_told_by_one_event() -> None:
     ]
 
 
+@virtual_time
+async def test_a_topic_that_loses_its_cluster_again_is_told_again() -> None:
+    """The same Event follows if the same problem comes back after it was gone."""
+    world = World(resource_bodies.topic("orders", clusters=["prod"]))
+    for number in (1, 2):
+        for _ in range(2):
+            await world.controller._reconcile_unassigned()
+        assert world.server.events.count("orders UnknownCluster") == number
+        world.add(resource_bodies.cluster())
+        await in_step(world, "orders")
+        world.store.remove(world.store.clusters["prod"])
+
+
 def test_a_policy_with_an_invalid_rule_says_so_by_itself() -> None:
     """Its own condition and one Event, whether a Cluster is there or not."""
     world = World(resource_bodies.policy("law", {"expression": "topic.partitons < 3"}), resource_bodies.policy("fine"))

@@ -367,6 +367,16 @@ def test_a_cluster_that_cannot_be_read_ends_the_pass() -> None:
     assert [refusal_reasons(view) for view in seen.topic_results] == [[Reason.NOT_ALLOWED]]
 
 
+def test_a_pass_over_another_kafka_cluster_writes_nothing() -> None:
+    """Its id is neither the one that the Cluster has claimed nor the declared one, which counts without a claim."""
+    home, topic = resource_bodies.cluster(clusterId=states.CLUSTER_ID), resource_bodies.topic("orders")
+    for state, claimed in ((states.cluster(), "another"), (states.cluster(cluster_id="another"), "")):
+        port = MemoryCluster(state)
+        seen = reconcile_cluster(port, make_request(home, topic, claimed_id=claimed), lambda: False)
+        assert seen.error is not None
+        assert (seen.error.reason, seen.topic_results, port.writes) == (Reason.WRONG_CLUSTER, [], 0)
+
+
 def test_a_topic_is_read_again_before_its_deletion() -> None:
     """A Topic that does not exist any more deletes nothing; one that is as it was does."""
     leaving = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
@@ -437,6 +447,20 @@ def test_what_a_plan_is_made_from_breaks_the_quiet(
     quiet.changed_specs(state, cluster, run, [wanted])
     quiet.update(wanted, state.topics["orders"], quiet=True)
     assert quiet.changed_specs(*change(state, cluster, run), [wanted]) == [wanted]
+
+
+@pytest.mark.parametrize("field", ["reassigning_topics", "stale_reassignments"])
+def test_a_topic_that_a_reassignment_names_is_planned_each_time(field: str) -> None:
+    """It is planned until the reassignment has ended, also if it had nothing to report before; others stay quiet."""
+    state, cluster, run = shared()
+    wanted, other, quiet = spec(cluster), spec(cluster, "pay"), PlanCache()
+    during = replace(state, **{field: frozenset({"orders"})})
+    found = []
+    for now in (state, during, during, state, state):
+        found.append([each.topic for each in quiet.changed_specs(now, cluster, run, [wanted, other])])
+        for each in (wanted, other):
+            quiet.update(each, now.topics.get(each.topic), quiet=True)
+    assert found == [["orders", "pay"], ["orders"], ["orders"], ["orders"], []]
 
 
 def test_another_spec_breaks_the_quiet() -> None:
@@ -1075,6 +1099,16 @@ def test_another_change_of_a_moving_topic_is_made() -> None:
     orders = drain.orders()
     assert refusal_reasons(orders) == [Reason.AFTER_MOVES]
     assert (orders.state, orders.moves) == (SyncState.MOVING, TopicMoves(3, 2, 1, 2))
+
+
+def test_a_change_that_waits_for_moves_leaves_the_topic_moving() -> None:
+    """Also while none of its moves is sent, since another client has a reassignment."""
+    entries = (RequestedReassignment("theirs", 0, (1, 2)),)
+    drain = Drain(requested_reassignments=entries, requested_at_ms=1)
+    drain.topics[0] = resource_bodies.topic("orders", partitions=8)
+    orders = drain.orders()
+    assert (refusal_reasons(orders), orders.moves) == ([Reason.AFTER_MOVES], TopicMoves(3))
+    assert orders.state is SyncState.MOVING
 
 
 def test_a_refusal_of_a_moving_topic_comes_first() -> None:

@@ -130,6 +130,8 @@ def test_fields_that_the_api_server_leaves_out_are_empty() -> None:
     assert (found.errors, found.declared_spec) == ((), {})
     assert (found.topic_name, found.operator_class, found.serving_owner) == ("orders", "", "")
     assert not found.has_cluster_selection
+    unreadable = parse_resource({**{name: plain[name] for name in ("apiVersion", "metadata")}, "kind": "Policy"})
+    assert (unreadable.manifest, unreadable.declared_spec, unreadable.operator_class) == (None, {}, "")
 
 
 @pytest.mark.parametrize(

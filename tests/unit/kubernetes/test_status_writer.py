@@ -578,7 +578,7 @@ def test_a_finalizer_is_applied_alone() -> None:
 
 
 def test_the_clusters_of_a_topic_are_applied_with_its_finalizer() -> None:
-    """The annotation and the finalizer are one request, both in it; a Topic that is deleted keeps its own."""
+    """The annotation and the finalizer are one request, both in it; without a change there is none."""
     topic = resource_bodies.topic("orders")
     for held in (True, False):
         server = Server(topic)
@@ -587,13 +587,9 @@ def test_the_clusters_of_a_topic_are_applied_with_its_finalizer() -> None:
         assert manager == "topiarist-finalizer"
         assert body["metadata"]["annotations"] == {"topiarist.dev/applied-to": "a,b"}
         assert body["metadata"]["finalizers"] == ([FINALIZER] if held else [])
-    for meta, clusters in (
-        ({"annotations": {"topiarist.dev/applied-to": "a"}}, ["a"]),
-        ({"deletionTimestamp": "2026-02-01T00:00:00Z"}, ["b"]),
-    ):
-        server = Server(topic)
-        written(server, resource_bodies.topic("orders", meta=meta), finalizer=False, applied_to=clusters)
-        assert server.sent == []
+    server, known = Server(topic), {"annotations": {"topiarist.dev/applied-to": "a"}}
+    written(server, resource_bodies.topic("orders", meta=known), finalizer=False, applied_to=["a"])
+    assert server.sent == []
 
 
 def test_a_finalizer_that_another_manager_owns_too_is_removed() -> None:

@@ -356,16 +356,38 @@ def test_a_part_has_what_the_cluster_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("in_flight", "factor"), [((0,), 2), ((0, 1), 7)], ids=["one partition", "every partition: as before"]
+    ("in_flight", "known", "factor"),
+    [((0,), {"replicationFactor": 7}, 2), ((0, 1), {"replicationFactor": 7}, 7), ((0, 1), {}, None)],
+    ids=["one partition", "every partition: as before", "every partition, without a status: unknown"],
 )
-def test_a_partition_in_flight_gives_no_factor(in_flight: tuple[int, ...], factor: int) -> None:
+def test_a_partition_in_flight_gives_no_factor(
+    in_flight: tuple[int, ...], known: dict[str, int], factor: int | None
+) -> None:
     """A partition in flight has its old replicas and its new ones, which is no other replication factor."""
-    before = {"clusters": [{"name": "prod", "replicationFactor": 7}]}
+    before = {"clusters": [{"name": "prod", **known}]}
     topic = resource_bodies.updated_body(resource_bodies.topic("orders"), status=before)
     lists = ((3, 1, 2), (1, 2) if len(in_flight) == 1 else (4, 1, 2))
     found = replace(states.topic("orders", 2), replicas=lists, reassigning_partitions=in_flight)
     (part,) = status_of(topic, {"prod": make_result(topic, SyncState.MOVING, actual=found)})["clusters"]
-    assert part["replicationFactor"] == factor
+    assert part.get("replicationFactor") == factor
+
+
+@pytest.mark.parametrize(
+    ("state", "generation"),
+    [
+        (SyncState.SYNCED, 2),
+        (SyncState.CHANGED, 2),
+        (SyncState.REFUSED, 1),
+        (SyncState.MOVING, 1),
+        (SyncState.ABSENT, None),
+    ],
+)
+def test_a_part_has_the_generation_that_was_written_last(state: SyncState, generation: int | None) -> None:
+    """It is the present one also before the controller has initialized what was written; without a topic it is none."""
+    before = {"clusters": [{"name": "prod", "generation": 1}]}
+    topic = resource_bodies.updated_body(resource_bodies.topic("orders"), status=before, generation=2)
+    (part,) = status_of(topic, {"prod": make_result(topic, state)})["clusters"]
+    assert part.get("generation") == generation
 
 
 @pytest.mark.parametrize("state", [SyncState.REFUSED, SyncState.WAITING, SyncState.DRIFTED, SyncState.SYNCED])
@@ -622,7 +644,9 @@ def test_a_topic_that_stays_where_it_was_applied_says_so() -> None:
 
 
 def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
-    """A Topic keeps the name of its deleted Cluster over any number of passes, and no other Cluster receives it."""
+    """A Topic keeps the name of its deleted Cluster over any number of passes, and no other Cluster receives it. While
+    the Topic is being deleted, the names stay.
+    """
     topic = resource_bodies.topic("orders", config={"flush.ms": 7})
     status = status_of(topic, {"a": make_result(topic, SyncState.SYNCED)}, clusters=("a",))
     note = {"topiarist.dev/applied-to": ",".join(applied_clusters(topic, {"a": make_result(topic, SyncState.SYNCED)}))}
@@ -638,6 +662,9 @@ def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
         )
     (part,) = status["clusters"]
     assert (part["name"], part["generation"]) == ("a", topic.generation)
+    leaving = resource_bodies.updated_body(topic, deletionTimestamp="2026-02-01T00:00:00Z")
+    for name, state in (("a", SyncState.ABSENT), ("b", SyncState.SYNCED)):
+        assert applied_clusters(leaving, {name: make_result(topic, state)}) == ["a"]
     named = resource_bodies.topic("orders", clusters=["b"], status=status, meta={"uid": topic.uid, "generation": 2})
     assert [part["name"] for part in status_of(named, {"b": make_result(named, SyncState.SYNCED)})["clusters"]] == ["b"]
 

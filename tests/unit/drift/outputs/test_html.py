@@ -266,6 +266,23 @@ def test_accepted_drift_and_gaps_are_apart_from_findings(tmp_path: Path) -> None
     assert (shown["invalid"], shown["expired"]) == (2, 1)
 
 
+def test_the_clusters_that_an_upgrade_affects_most_are_first(tmp_path: Path) -> None:
+    """Those with topics that stop brokers come first, then by dropped settings, then by defaults; none without a run of
+    the check.
+    """
+    found = generated_reports.write_report(tmp_path / "report", generated_reports.no_findings())
+    effects = {"defaults": (0, 0, 9), "stopped": (1, 0, 0), "dropped": (0, 2, 0), "both": (1, 1, 0)}
+    affected = [
+        {"cluster": name, **dict(zip(("stopsBrokers", "dropped", "defaultChanges"), numbers, strict=True))}
+        for name, numbers in effects.items()
+    ]
+    found["upgrade"] = {"target": "4.0", "checked": 4, "risks": [], "byCluster": affected, "more": 1}
+    made = html.build_document(found, [])["upgrade"]
+    assert [one["cluster"] for one in made.pop("byCluster")["rows"]] == ["both", "stopped", "dropped", "defaults"]
+    assert made == {"target": "4.0", "checked": 4, "risks": []}
+    assert html.build_document(found | {"upgrade": None}, [])["upgrade"] is None
+
+
 def test_those_with_the_most_critical_findings_are_first(tmp_path: Path) -> None:
     """The scoreboard orders the responsible by Critical findings, then by High, then by all."""
     found = generated_reports.write_report(tmp_path / "report", generated_reports.no_findings())

@@ -54,9 +54,10 @@ def manifests(place: Place, tmp_path: Path) -> Path:
 def test_a_fleet_with_every_kind_of_result_has_the_same_report(
     manifests: Path, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Duplicate ids, invalid rows and more differences than are shown give the report of one process."""
+    """Duplicate ids, invalid rows and files, and more differences than are shown give the report of one process."""
     for module in (engine, cross_cluster, report_module):
         monkeypatch.setattr(module, "MAX_SHOWN_DIFFERENCES", 2, raising=False)
+    (place.store / "snapshots" / "none.jsonl").write_text("{\n")
     report(manifests, place.store / "snapshots", tmp_path / "here")
     report(manifests, f"{STORE}/snapshots", f"{STORE}/there")
     assert texts(place.store / "there", place) == texts(tmp_path / "here", place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -485,14 +486,15 @@ def write_and_fail() -> None:
 
 
 def test_output_of_a_start_is_hidden(capfd: pytest.CaptureFixture[str]) -> None:
-    """What is written while Spark starts is dropped, and stderr is the same file afterwards."""
-    before = os.fstat(2)
+    """What is written while Spark starts is dropped, and stderr is the same file afterwards; no thread is left."""
+    before, threads = os.fstat(2), {*threading.enumerate()}
     with suppress_banner():
         assert os.fstat(2) != before
         os.write(2, b"WARNING: a banner\n")
     assert os.fstat(2).st_ino == before.st_ino
     print("and on", file=sys.stderr)
     assert capfd.readouterr().err == "and on\n"
+    wait_until(lambda: threads.issuperset(threading.enumerate()), "the end of the thread that dropped the output")
 
 
 def test_output_of_a_start_that_fails_is_shown(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.connector import (
     Connector,
     format_address,
+    open_sockets,
     parse_bootstrap_servers,
     run_with_deadline,
     share,
@@ -142,6 +144,31 @@ def test_a_connection(peers: Peers) -> None:
     assert opened.sent == [("ApiVersions", 10.0), ("Metadata", 10.0)]
     assert (opened.timeout, opened.is_open, opened.opened.timeouts) == (7.0, True, [10.0])
     assert opened.log_in_again_at is None
+
+
+def test_a_socket_sends_small_requests_at_once() -> None:
+    """Each IP address of a host has one attempt, with its share of the time; the kernel holds no small request back."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (opener,) = open_sockets(("127.0.0.1", server.getsockname()[1]), time.monotonic() + 10)
+        with opener() as opened:
+            assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+            assert 0 < (opened.gettimeout() or 0) <= 10
+            assert opened.getpeername() == server.getsockname()
+    with pytest.raises(ConnectionRefusedError):
+        opener()
+
+
+def test_a_name_without_an_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has the reason of the resolver, or that the name is no host name."""
+    with pytest.raises(OSError, match=r"a\.\.b has no address \(not a host name\)"):
+        open_sockets(("a..b", 9092), time.monotonic() + 10)
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(OSError, match=r"kafka has no address \(name or service not known\)"):
+        open_sockets(("kafka", 9092), time.monotonic() + 10)
 
 
 def test_each_ip_address_is_tried(peers: Peers) -> None:

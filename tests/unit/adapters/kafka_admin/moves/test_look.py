@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeadersResponse
 
 from topiarist.adapters.kafka_admin.moves import look
 from topiarist.adapters.kafka_admin.protocol.messages import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from topiarist.adapters.kafka_admin.write.requests import Element
 from topiarist.model.moves import ReplicaMove
+from unit.adapters.kafka_admin.moves.moving_brokers import make_brokers
+from unit.adapters.kafka_admin.scripted_session import reply
 
 MOVES = (ReplicaMove("b", 1, (1,), (2, 1)), ReplicaMove("a", 0, (1, 2), (2, 1)), ReplicaMove("b", 0, (1,), (2,)))
 
@@ -53,3 +56,14 @@ def test_elections() -> None:
         ("a", 0): Element(None),
         ("b", 1): Element(84),
     }
+
+
+def test_a_look_waits_for_the_end_of_moves_that_were_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller may list a move no more while a broker still serves both its old and its new replicas."""
+    brokers = make_brokers(monkeypatch)
+    brokers.create("a", (1, 2))
+    brokers.reassign("a", 0, (1, 3))
+    brokers.session.script["ListPartitionReassignments"] = reply(error_code=0, error_message=None, topics=[])
+    reader = brokers.reader()
+    reader.expect([ReplicaMove("a", 0, (1, 2), (1, 3))])
+    assert reader.look(["a"]).list_of(("a", 0)) == (1, 3)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from topiarist.adapters.kafka_admin.moves.batch_writer import clear_moves
+from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
@@ -402,6 +403,26 @@ def test_a_batch_of_another_owner(brokers: MovingBrokers) -> None:
     assert len(sent) == 2
 
 
+def test_a_batch_that_another_owner_begins_meanwhile(brokers: MovingBrokers) -> None:
+    """A run that finds it under the lock sends nothing, and leaves the record as it is, until that batch is done."""
+    brokers.create("a", (1, 2))
+    brokers.create("b", (1, 2))
+    plan, acquire = brokers.plan({"b": [(1, 3)]}), brokers.records.acquire
+    begun = BatchRecord("other", 1, 1, (ReplicaMove("a", 0, (1, 2), (1, 3)),), {})
+
+    def begin(stop: Callable[[], bool]) -> Records:
+        if brokers.records.batch is None:
+            brokers.records.batch = begun
+            brokers.reassign("a", 0, (1, 3))
+        return acquire(stop)
+
+    brokers.records.acquire = begin  # type: ignore[method-assign]
+    brokers.run(plan, stop=lambda: bool(brokers.seen))
+    assert brokers.seen[0].waiting_for == "1 partition of owner other"
+    assert brokers.records.batch is begun
+    assert brokers.run(plan) == [Outcome("b", Result.DONE)]
+
+
 def test_a_batch_of_an_earlier_run_of_the_owner(brokers: MovingBrokers) -> None:
     """A plan without its topic waits for it, and ends it with its throttles."""
     interrupted(brokers)
@@ -525,3 +546,4 @@ def test_a_record_is_given_up_by_its_owner_only(brokers: MovingBrokers) -> None:
     brokers.records.batch = record
     assert brokers.run(brokers.plan({"a": [(1, 2)]})) == []
     assert brokers.records.batch is record
+    assert brokers.records.acquisitions == 0  # nor does the run wait for the lock of that owner

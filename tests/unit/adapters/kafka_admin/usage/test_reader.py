@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.usage import groups as requests_module
 from topiarist.adapters.kafka_admin.usage import reader as reader_module
 from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
@@ -92,6 +93,15 @@ def open_reader(monkeypatch: pytest.MonkeyPatch) -> Any:
         return reader
 
     return open_it
+
+
+def test_a_reader_needs_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not opened if no broker can be reached, so that the error is that of the connection."""
+    session = ScriptedSession({})
+    session.unreachable = {*session.brokers}
+    monkeypatch.setattr(reader_module, "Session", lambda *_, **__: session)
+    with pytest.raises(Disconnected):
+        KafkaUsageReader(KafkaAccess("kafka:9092"))
 
 
 def test_a_complete_read(open_reader: Any, clock: FakeTime) -> None:
