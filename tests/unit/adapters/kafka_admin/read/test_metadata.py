@@ -89,15 +89,16 @@ SIZE_BYTES = 4
 class OneConnection:
     """A connection that gives prepared answers, and counts those that are decoded."""
 
-    def __init__(self, answers: list[Any]) -> None:
+    def __init__(self, answers: list[Any], version: int) -> None:
         self.answers = answers
+        self.version = version
         self.decoded = 0
 
     def version_of(self, request: Any) -> int:
         """Return the version of all answers."""
         assert isinstance(request, MetadataRequest)
         assert request.topics is None
-        return VERSION
+        return self.version
 
     def call_raw(self, _: Any, version: int) -> bytes:
         """Return the next answer, with a correlation id of its own."""
@@ -129,9 +130,9 @@ def answer(*, controller: int = 1, leader: int = 1, rack: str | None = "a", topi
     )
 
 
-def read_all(*answers: Any) -> tuple[list[Any], int]:
+def read_all(*answers: Any, version: int = VERSION) -> tuple[list[Any], int]:
     """Return what is read from the answers, and how many of them were decoded."""
-    connection = OneConnection(list(answers))
+    connection = OneConnection(list(answers), version)
     reader = AllMetadata(connection)  # type: ignore[arg-type]
     return [reader.read() for _ in answers], connection.decoded
 
@@ -140,6 +141,16 @@ def test_the_same_answer_is_decoded_once() -> None:
     """The topics of the second are the very object of the first."""
     (first, second), decoded = read_all(answer(), answer())
     assert (decoded, second.topics is first.topics, second) == (1, True, first)
+
+
+def test_answers_without_ids() -> None:
+    """In the old form of the answer nothing is left out of the comparison: each change is found, the controller too."""
+    changes: list[dict[str, Any]] = [{"controller": 2}, {"leader": 2}, {"rack": "b"}, {"topic": "payments"}]
+    for fields in changes:
+        (first, same, changed), decoded = read_all(answer(), answer(), answer(**fields), version=8)
+        assert (decoded, same) == (2, first), fields
+        assert changed != first, fields
+        assert {each.topic_id for each in changed.topics.values()} == {None}
 
 
 def test_another_controller_alone_is_taken_over() -> None:
