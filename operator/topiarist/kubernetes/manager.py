@@ -48,7 +48,7 @@ from topiarist.kubernetes.status_writer import (
     topic_events,
     unusable_events,
 )
-from topiarist.kubernetes.strimzi import Verdict
+from topiarist.kubernetes.strimzi import NOT_JUDGED, Verdict
 from topiarist.kubernetes.topic_status import (
     NAMESPACE_UNAVAILABLE,
     RIGHTS_MISSING,
@@ -394,12 +394,14 @@ class Manager:
     def _changed_kafka_topics(self, name: str, before: Mapping[ResourceKey, Verdict]) -> Iterator[ResourceKey]:
         """Yield the KafkaTopics that may need a write although no pass has a result of them.
 
-        They cannot be read, are released, have Strimzi's finalizer, or were judged otherwise than ``before``.
+        They were judged otherwise than ``before``; or they are topiarist's, and cannot be read, are in deletion, or
+        have Strimzi's finalizer.
         """
         verdicts = self.store.verdicts.get(name, {})
         for each in self.store.kafka_topics(name):
-            is_judged_anew = before.get(each.key) != verdicts.get(each.key)
-            if is_judged_anew or each.manifest is None or each.deleting or each.is_held_by_strimzi:
+            verdict = verdicts.get(each.key, NOT_JUDGED)
+            is_left = each.manifest is None or each.deleting or each.is_held_by_strimzi
+            if before.get(each.key, NOT_JUDGED) != verdict or (verdict.may_tell and is_left):
                 yield each.key
 
     def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:

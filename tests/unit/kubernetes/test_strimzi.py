@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
@@ -154,6 +155,20 @@ def test_both_kinds_may_have_one_name() -> None:
     assert refused == {"KafkaTopic": [], "Topic": [Reason.RESOURCE_CONFLICT]}
     store.remove(kafka_topic)
     assert [each.kind for each in store.topics.values()] == ["Topic"]
+
+
+def test_a_write_of_another_operator_begins_a_pass() -> None:
+    """Topiarist's own write of a status begins none, or each pass would begin the next."""
+    asked: list[str] = []
+    store = Store("shop", lambda name, _: asked.append(name))
+    store.upsert(resource_bodies.cluster(**SOURCES))
+    first = resource_bodies.kafka_topic("orders")
+    store.upsert(first)
+    asked.clear()
+    store.upsert(replace(first, resource_version=9001, told_at=at(5), status={"topicName": "orders"}))
+    assert asked == []
+    store.upsert(replace(first, resource_version=9002, told_at=at(5), foreign_at=at(6)))
+    assert asked == ["prod"]
 
 
 def test_an_unmanaged_kafka_topic_claims_nothing() -> None:
