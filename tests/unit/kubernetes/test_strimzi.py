@@ -638,6 +638,20 @@ async def test_a_consent_to_deletion_holds_the_resource() -> None:
 
 
 @virtual_time
+async def test_strimzis_finalizer_is_strimzis() -> None:
+    """Neither finalizer is removed while another operator has the KafkaTopic; without a source only topiarist's is."""
+    both = [STRIMZI_FINALIZER, "topiarist.dev/finalizer"]
+    consent = {"annotations": {"topiarist.dev/deletion-policy": "Delete"}, "finalizers": both}
+    api = Api(resource_bodies.kafka_topic("orders", meta=consent))
+    manager = await passes_over(api, ACTIVE)
+    assert api.writes == []
+    api.cluster["metadata"] |= {"generation": 2, "resourceVersion": "9000"}
+    api.cluster["spec"] = {**api.cluster["spec"], "sources": ["Topic"]}
+    await manager._reconcile("prod", cast(ClusterWorker, Passes(manager)))
+    assert api.writes == [f"finalizers {[STRIMZI_FINALIZER]}"]
+
+
+@virtual_time
 async def test_a_kafka_topic_that_cannot_be_read_says_why() -> None:
     """Its condition and its Event have the field, as soon as it is topiarist's."""
     api = Api(resource_bodies.kafka_topic("orders", config={"retention.ms": "soon"}))
