@@ -162,6 +162,8 @@ class Reason(str, Enum):
     RACKS_INCOMPLETE = "RacksIncomplete", Exit.REFUSED
     REASSIGNMENT_IN_PROGRESS = "ReassignmentInProgress", Exit.REFUSED, True
     RESOURCE_CONFLICT = "ResourceConflict", Exit.REFUSED
+    STRIMZI_ACTIVE = "StrimziActive", Exit.REFUSED
+    TAKING_OVER = "TakingOver", Exit.REFUSED, True
     REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers", Exit.REFUSED
     THROTTLE_DECLARED = "ThrottleDeclared", Exit.REFUSED
     THROTTLE_MISSING = "ThrottleMissing", Exit.REFUSED

@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 
 from campaigns.interruptions import Fault, Interruptions
 from topiarist.kubernetes.client import ApiError
-from topiarist.kubernetes.cluster_worker import TOPIC_CRD_PATH
 from topiarist.kubernetes.identity import IDENTITY_MANAGER
-from topiarist.kubernetes.resources import APPLIED_TO, PLURALS
-from topiarist.kubernetes.status_writer import FINALIZER_MANAGER
+from topiarist.kubernetes.resources import APPLIED_TO, FINALIZER_MANAGER, PLURALS, definition_path
 from topiarist.schema import load
 
 HOME = "shop"
@@ -266,7 +264,7 @@ class MemoryApiClient:
         if self.dead:
             raise ApiError(0, "the process was killed")
         await self._begin("GET")
-        if path == TOPIC_CRD_PATH:
+        if path == definition_path("Topic"):
             return {"metadata": {"name": path}}
         if name := params.get("fieldSelector", "").removeprefix("metadata.name="):
             _, items = self._server.list_at(_matcher(path, {}), None)

@@ -8,7 +8,13 @@ import pytest
 
 from support.kubernetes.helm import Document, documents_of_kind, render
 from support.kubernetes.rbac import RELEASE, granted_rights, rbac_documents, split_verbs
-from topiarist.kubernetes.client import IDENTITY_RIGHT, AccessRight, namespace_rights, required_rights
+from topiarist.kubernetes.client import (
+    IDENTITY_RIGHT,
+    AccessRight,
+    kafka_topic_rights,
+    namespace_rights,
+    required_rights,
+)
 
 CLUSTER = {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}
 
@@ -54,6 +60,8 @@ def test_secrets_and_leases_are_those_of_the_release(everything: dict[str, Any])
         ({"leaderElection": {"enabled": True}, "secretNames": ["zookeeper"]}, (), RELEASE),
         ({"leaderElection": {"enabled": True}, "release": "blue"}, (), "blue"),
         ({"watchNamespaces": ["payments", "kafka"]}, ("payments", "kafka"), ""),
+        ({"kafkaTopics": {"enabled": True}}, (), ""),
+        ({"kafkaTopics": {"enabled": True}, "watchNamespaces": ["payments"]}, ("payments", "kafka"), ""),
         ({"watchNamespaces": ["payments", "search"]}, ("payments", "search", "kafka"), ""),
     ],
     ids=str,
@@ -68,6 +76,8 @@ def test_the_operator_gets_what_it_asks_for(values: dict[str, Any], watched: tup
         for each in split_verbs(right)
     }
     secrets = {AccessRight("", "secrets", ("get",), "kafka", name) for name in values.get("secretNames", ())}
+    if "kafkaTopics" in values:
+        asked |= {each for right in kafka_topic_rights(watched) for each in split_verbs(right)}
     assert set(granted_rights(rbac_documents("kafka", values))) == asked | secrets
 
 

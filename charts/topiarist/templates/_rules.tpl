@@ -13,13 +13,26 @@
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
+{{- if .Values.kafkaTopics.enabled }}
+# Strimzi's, and whether a Kafka resource declares an operator for them.
+- apiGroups: [kafka.strimzi.io]
+  resources: [kafkatopics]
+  verbs: [list, watch, patch]
+- apiGroups: [kafka.strimzi.io]
+  resources: [kafkatopics/status]
+  verbs: [patch]
+- apiGroups: [kafka.strimzi.io]
+  resources: [kafkas]
+  verbs: [list]
+{{- end }}
 {{- end }}
 
 {{/* Whether the definitions are of this release, and whether Topics go because theirs does: then no topic goes with them. */}}
 {{- define "topiarist.rules.definition" -}}
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
-  resourceNames: [topics.topiarist.dev, clusters.topiarist.dev, policies.topiarist.dev]
+  resourceNames: [topics.topiarist.dev, clusters.topiarist.dev, policies.topiarist.dev
+    {{- if .Values.kafkaTopics.enabled }}, kafkatopics.kafka.strimzi.io{{ end }}]
   verbs: [get, list, watch]
 {{- end }}
 

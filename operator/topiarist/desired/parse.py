@@ -54,6 +54,7 @@ from topiarist.model.spec import (
     RetentionStep,
     SelectorOperator,
     Source,
+    TopicSource,
     TopicSpec,
     ValueOrigin,
     find_item_origin,
@@ -354,6 +355,7 @@ _CLUSTER_FIELDS: _Fields = {
     "evidence": ("evidence", _parse_evidence),
     # An empty list allows no topics.
     "allowedTopics": ("allowed_topics", lambda rules: tuple(map(_parse_allowed_topics, rules))),
+    "sources": ("sources", lambda kinds: frozenset(map(TopicSource, kinds))),
     "adopt": ("adopt", tuple),
     "allowRisk": ("allow_risk", frozenset),
     "allowDeletion": ("allow_deletion", bool),

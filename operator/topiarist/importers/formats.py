@@ -18,12 +18,14 @@ from topiarist.importers.topic import (
     ForeignDocument,
     ImportedTopic,
     LeftOut,
+    build_document,
     build_documents,
     describe_other,
     find_resources,
     read_whole_number,
     take_metadata,
 )
+from topiarist.model.spec import Source
 
 # Topics of Strimzi's topic operator: ``KafkaTopic`` resources, single or in lists.
 
@@ -59,6 +61,18 @@ def _import_strimzi(documents: Iterable[ForeignDocument], left_out: list[LeftOut
         )
         spec.finish()
         top.finish()
+
+
+def read_kafka_topic(body: Mapping[str, Any], source: Source) -> tuple[dict[str, Any], list[LeftOut]]:
+    """Return the document of one ``KafkaTopic``, and the fields of its spec that have no counterpart.
+
+    The scalars of ``body`` are texts, as in files. The document keeps the name of the resource. Fields of the metadata
+    that have no counterpart have no effect on the topic.
+    """
+    account: list[LeftOut] = []
+    (topic,) = _import_strimzi([ForeignDocument(body, "", source)], account)
+    document = build_document(topic, body["metadata"]["name"])
+    return document, [each for each in account if each.field.startswith("spec")]
 
 
 # Topics of kafka-gitops: one state file, which may name a second file with the topics.

@@ -292,7 +292,7 @@ def build_documents(topics: Iterable[ImportedTopic], cluster: str) -> list[dict[
         members = {name: topic for (where, name), topic in sorted(found.items()) if where == on}
         names = assign_document_names(members, on)
         for name, topic in members.items():
-            document = _build_document(topic, names[name])
+            document = build_document(topic, names[name])
             if problem := next(iter(check.check(document)), None):
                 topic.fields.refuse(f"topic {name}: {problem.message}")
             else:
@@ -300,7 +300,8 @@ def build_documents(topics: Iterable[ImportedTopic], cluster: str) -> list[dict[
     return documents
 
 
-def _build_document(topic: ImportedTopic, name: str) -> dict[str, Any]:
+def build_document(topic: ImportedTopic, name: str) -> dict[str, Any]:
+    """Return the document of a topic, with this name as that of the resource."""
     metadata = {
         "name": name,
         "namespace": topic.namespace,

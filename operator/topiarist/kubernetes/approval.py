@@ -30,7 +30,14 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import filter_changes
 from topiarist.kubernetes import client
 from topiarist.kubernetes.client import format_milliseconds, format_time, from_milliseconds
-from topiarist.kubernetes.resources import APPLIED_TO, FINALIZER, Resource
+from topiarist.kubernetes.resources import (
+    APPLIED_TO,
+    DELETION_POLICY,
+    FINALIZER,
+    KAFKA_TOPIC,
+    Resource,
+    definition_name,
+)
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import (
     Change,
@@ -87,6 +94,7 @@ BOOLEAN_ANNOTATIONS = (PAUSED, RETAIN)
 
 ANNOTATIONS_BY_KIND: Mapping[str, tuple[str, ...]] = {
     "Topic": (*BOOLEAN_ANNOTATIONS, *CONSENT_ANNOTATIONS, ALLOW_IN_USE, APPLIED_TO),
+    KAFKA_TOPIC: (*BOOLEAN_ANNOTATIONS, *CONSENT_ANNOTATIONS, ALLOW_IN_USE, DELETION_POLICY),
     "Cluster": (PAUSED, CLUSTER_ID, RECORDS_TOPIC_ID),
     "Policy": (),
 }
@@ -108,6 +116,17 @@ def is_own_annotation(key: str) -> bool:
 def is_paused(resource: Resource) -> bool:
     """Return whether a resource is paused; any value except ``false`` pauses."""
     return resource.source.annotations.get(f"{load.API_GROUP}/{PAUSED}", "false") != "false"
+
+
+def is_unmanaged(resource: Resource) -> bool:
+    """Return whether a KafkaTopic says that no operator is to change its topic."""
+    return resource.kind == KAFKA_TOPIC and resource.source.annotations.get("strimzi.io/managed", "").lower() == "false"
+
+
+def is_paused_as_in_strimzi(resource: Resource) -> bool:
+    """Return whether a KafkaTopic is paused by Strimzi's annotation."""
+    mark = resource.source.annotations.get("strimzi.io/pause-reconciliation", "")
+    return resource.kind == KAFKA_TOPIC and mark.lower() == "true"
 
 
 def annotation_errors(resource: Resource) -> list[str]:
@@ -134,6 +153,8 @@ def _find_errors(resource: Resource) -> Iterator[str]:
         elif name in BOOLEAN_ANNOTATIONS and value not in ("true", "false"):
             taken = ": it counts as a pause" if name == PAUSED else ""
             yield f'{key}: found {quote(value)}, wanted "true" or "false"{taken}'
+        elif name == DELETION_POLICY and value not in ("Delete", "Retain"):
+            yield f"{key}: found {quote(value)}, wanted Delete or Retain"
         elif name == ALLOW_IN_USE and not _GROUP_COUNT.fullmatch(value):
             yield f'{key}: found {quote(value)}, wanted the number of groups that a refusal names, such as "2 groups"'
         elif name in CONSENT_ANNOTATIONS and not _is_well_formed(value):
@@ -304,7 +325,8 @@ def current_consents_digest(resource: Resource) -> str:
 
 def _consent_command(resource: Resource, annotation: str, digest: str) -> str:
     return (
-        f"kubectl annotate --overwrite --namespace={resource.namespace} topics.{load.API_GROUP} {resource.name} "
+        f"kubectl annotate --overwrite --namespace={resource.namespace} "
+        f"{definition_name(resource.kind)} {resource.name} "
         f"{load.API_GROUP}/{annotation}={digest}"
     )
 

@@ -7,6 +7,7 @@ other. ``manager`` and ``cluster_worker`` read it; all in one thread. Clusters a
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,8 +18,17 @@ from topiarist.desired.parse import spec_errors
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kafka.types import matches_any, metric_name
-from topiarist.kubernetes.approval import is_own_annotation
-from topiarist.kubernetes.resources import APPLIED_TO, FINALIZER, Resource
+from topiarist.kubernetes.approval import is_own_annotation, is_unmanaged
+from topiarist.kubernetes.resources import (
+    APPLIED_TO,
+    FINALIZER,
+    KAFKA_TOPIC,
+    STRIMZI_CLUSTER,
+    TOPIC_KINDS,
+    Resource,
+    resource_key,
+)
+from topiarist.kubernetes.strimzi import NOT_JUDGED, Verdict
 from topiarist.model.plan import Issue
 from topiarist.model.policy import Policy
 from topiarist.model.spec import (
@@ -26,6 +36,7 @@ from topiarist.model.spec import (
     ClusterSpec,
     LabelSelector,
     NamespacesFrom,
+    TopicSource,
     TopicSpec,
     has_labels,
     selects_cluster,
@@ -90,6 +101,9 @@ def select_candidates(
         resource, spec, _ = each
         if resource.is_released:
             continue
+        if resource.kind not in cluster.sources:
+            found.append(each._replace(refusals=(_not_a_source_issue(resource, cluster),)))
+            continue
         # A namespace that may not declare a topic must not be able to block it either: its claim does not count.
         if may(resource.namespace, spec.topic):
             claims[metric_name(spec.topic)].append(each)
@@ -131,13 +145,13 @@ def _resolve_conflicts(
 
 
 def _precedence(cluster: str, holders: Collection[str], resource: Resource) -> tuple[bool, str, bool, bool, str]:
-    """Return the sort key of a claim: the oldest first, and those being deleted last.
+    """Return the sort key of a claim: the oldest first, and those being deleted, or unmanaged by Strimzi's mark, last.
 
     Creation times are in seconds. Within one second, the Topic that came first in the pass before comes first;
     directly after a start of the operator, one that its annotation says was applied on the cluster.
     """
     is_rival, is_new = resource.uid not in holders, cluster not in resource.applied_clusters
-    return resource.deleting, resource.created, is_rival, is_new, resource.uid
+    return resource.deleting or is_unmanaged(resource), resource.created, is_rival, is_new, resource.uid
 
 
 def may_declare(
@@ -170,13 +184,19 @@ def _matches_labels(selector: LabelSelector, labels: Labels) -> bool:
     )
 
 
+def _not_a_source_issue(resource: Resource, cluster: ClusterSpec) -> Issue:
+    sources = ", ".join(sorted(cluster.sources))
+    message = f"Cluster {cluster.name} takes no topics from a {resource.kind}: spec.sources has {sources}"
+    return Issue(Reason.NOT_ALLOWED, message, hint=f"declare a {sources}, or add {resource.kind} to spec.sources")
+
+
 def _not_allowed_issue(resource: Resource, spec: TopicSpec) -> Issue:
     message = f"namespace {resource.namespace} may not declare topic {spec.topic} on cluster {spec.cluster.name}"
     return Issue(Reason.NOT_ALLOWED, message, hint="spec.allowedTopics of the Cluster says who may")
 
 
 def _conflict_issue(first: Resource, other: Candidate) -> Issue:
-    where = f"Topic {first.namespace}/{first.name}"
+    where = f"{first.kind} {first.namespace}/{first.name}"
     why = "is not being deleted" if other.resource.deleting and not first.deleting else "came first"
     if first.topic_name == other.spec.topic:
         message = f"{where} declares topic {first.topic_name} too, and {why}"
@@ -230,7 +250,7 @@ ResourceId = tuple[str, str, str]
 UNASSIGNED = ""
 """The queue name, in place of a cluster's, of Policies and of Topics without a target cluster."""
 
-_INPUT_FIELDS = ("uid", "generation", "deleting", "declared_spec")
+_INPUT_FIELDS = ("uid", "generation", "deleting", "declared_spec", "foreign_at")
 """The fields that each reconciliation reads.
 
 A status is not among them: each reconciliation would request the next. ``Store`` knows which labels and annotations are
@@ -249,6 +269,9 @@ class Store:
     that another release serves, according to the owner in its status, is left out. ``owner`` is the name that this
     release writes to statuses. ``enqueue`` is called with the name of each cluster that needs a reconciliation, or
     with ``UNASSIGNED``, and with the resource that has changed; None if it is no single resource.
+
+    KafkaTopics are among the ``topics``, also those of no Cluster. ``kafka_topics_wanted`` is set from the first
+    Cluster on that has them among its sources. ``verdicts`` has what the last pass of each cluster found about them.
     """
 
     def __init__(
@@ -267,10 +290,12 @@ class Store:
         self.policies: dict[str, Resource] = {}
         self.namespaces: dict[str, Labels] = {}
         self.terminating_namespaces: set[str] = set()
+        self.kafka_topics_wanted = asyncio.Event()
         self._enqueue = enqueue
         self._cluster_specs: dict[str, ClusterSpec] = {}
         self._parsed_policies: dict[str, Policy] = {}
         self._spec_cache = SpecCache()
+        self.verdicts: dict[str, Mapping[ResourceKey, Verdict]] = {}
 
     def upsert(self, found: Resource, listed_at: int = 0) -> None:
         """Add or update a resource; enqueue the affected clusters unless only the status has changed.
@@ -285,9 +310,10 @@ class Store:
         if known and found.resource_version < known.resource_version and listed_at < known.resource_version:
             return  # an older answer or event, received after a newer one
         # Another release that writes the status of a Topic serves it only if it has a cluster for it.
-        is_served = found.kind != "Topic" or bool(found.status.get("clusters"))
+        is_served = found.kind not in TOPIC_KINDS or bool(found.status.get("clusters"))
         of_other_release = is_served and found.serving_owner not in ("", self.owner)
-        if found.operator_class != self._operator_class or of_other_release:
+        of_other_class = found.kind != KAFKA_TOPIC and found.operator_class != self._operator_class
+        if of_other_class or of_other_release:
             if known:
                 self._evict(known)
             self._track_unserved(found)
@@ -310,9 +336,9 @@ class Store:
         if FINALIZER in known.finalizers and FINALIZER not in found.finalizers:
             return True
         policies = self._parsed_policies.values()
-        if known.labels != found.labels and (found.kind == "Cluster" or (found.kind == "Topic" and policies)):
+        if known.labels != found.labels and (found.kind == "Cluster" or (found.kind in TOPIC_KINDS and policies)):
             return True
-        reads_all = found.kind == "Topic" and any(
+        reads_all = found.kind in TOPIC_KINDS and any(
             "annotations" in rule.expression for policy in policies for rule in policy.rules
         )
         before, after = known.source.annotations, found.source.annotations
@@ -337,7 +363,7 @@ class Store:
 
     def _evict(self, found: Resource) -> None:
         affected = {*self._affected_clusters(found, comes_or_goes=True)}
-        if found.kind == "Topic":
+        if found.kind in TOPIC_KINDS:
             self.topics.pop(found.key, None)
         elif found.kind == "Policy":
             self.policies.pop(found.name, None)
@@ -346,6 +372,7 @@ class Store:
             self.clusters.pop(found.name, None)
             self._cluster_specs.pop(found.name, None)
             self._spec_cache.remove_cluster(found.name)
+            self.verdicts.pop(found.name, None)
         self._enqueue_all(affected, found)
 
     def update_namespace(self, name: str, labels: Labels | None, *, leaving: bool = False) -> None:
@@ -397,6 +424,15 @@ class Store:
         """Yield the keys of the Topics that target a cluster, readable or not."""
         return (topic.key for topic in self._topics_targeting(name))
 
+    def verdict(self, topic: Resource) -> Verdict:
+        """Return what the last pass of its Cluster has found about a KafkaTopic."""
+        found = (self.verdicts[name].get(topic.key) for name in self.target_clusters(topic) if name in self.verdicts)
+        return next(filter(None, found), NOT_JUDGED)
+
+    def kafka_topics(self, name: str) -> list[Resource]:
+        """Return the KafkaTopics that target a cluster, readable or not."""
+        return [topic for topic in self._topics_targeting(name) if topic.kind == KAFKA_TOPIC]
+
     @property
     def unreadable_clusters(self) -> list[str]:
         """Clusters that cannot be read, so their Topics cannot be determined."""
@@ -416,11 +452,12 @@ class Store:
         return [*self._parsed_policies.values()]
 
     def untargeted_topics(self) -> Iterator[Resource]:
-        """Yield the Topics without a target cluster, and those that cannot be read."""
+        """Yield the Topics without a target cluster, and those that cannot be read; no KafkaTopic is among them."""
         return (
             topic
             for topic in self.topics.values()
             if (topic.manifest is None or not self.target_clusters(topic)) and not self.is_of_other_release(topic)
+            if topic.kind != KAFKA_TOPIC
         )
 
     def is_of_other_release(self, topic: Resource) -> bool:
@@ -444,17 +481,17 @@ class Store:
             key: found.serving_owner
             for key, found in self._unserved.items()
             if found.serving_owner != self.owner and not self._is_outside_namespace(found)
-            if found.kind != "Topic" or self.target_clusters(found)
+            if found.kind not in TOPIC_KINDS or self.target_clusters(found)
         }
 
     def find(self, kind: str, namespace: str, name: str) -> Resource | None:
         """Return the cached resource of this namespace and name; None if there is none."""
-        if kind == "Topic":
-            return self.topics.get((namespace, name))
+        if kind in TOPIC_KINDS:
+            return self.topics.get(resource_key(kind, namespace, name))
         return (self.clusters if kind == "Cluster" else self.policies).get(name)
 
     def _is_outside_namespace(self, found: Resource) -> bool:
-        return found.kind != "Topic" and found.namespace != self.operator_namespace
+        return found.kind not in TOPIC_KINDS and found.namespace != self.operator_namespace
 
     def _track_unserved(self, found: Resource, *, ended: bool = False) -> None:
         """Keep a resource of this class that another release serves, and a Cluster that one with this owner serves.
@@ -472,7 +509,7 @@ class Store:
 
     def _insert(self, found: Resource, known: Resource | None) -> None:
         new = found.manifest if known is None or known.manifest is not found.manifest else None
-        if found.kind == "Topic":
+        if found.kind in TOPIC_KINDS:
             self.topics[found.key] = found
         elif found.kind == "Policy":
             self.policies[found.name] = found
@@ -483,7 +520,9 @@ class Store:
         else:
             self.clusters[found.name] = found
             if new:
-                self._cluster_specs[found.name] = parse.parse_cluster_spec(new)
+                self._cluster_specs[found.name] = spec = parse.parse_cluster_spec(new)
+                if TopicSource.KAFKA_TOPIC in spec.sources:
+                    self.kafka_topics_wanted.set()
 
     def _affected_clusters(self, found: Resource, *, comes_or_goes: bool = False) -> Iterator[str]:
         """Yield the clusters to reconcile after a change of a resource.
@@ -491,10 +530,10 @@ class Store:
         All clusters are affected if a Cluster is added or removed, because a Topic that names no cluster targets the
         only one. A Policy affects all clusters too.
         """
-        if found.kind == "Topic":
+        if found.kind in TOPIC_KINDS:
             clusters = self.target_clusters(found)
             yield from clusters
-            if not clusters or found.manifest is None:
+            if found.kind != KAFKA_TOPIC and (not clusters or found.manifest is None):
                 yield UNASSIGNED
         else:
             yield from (UNASSIGNED, found.name) if found.kind == "Cluster" else (UNASSIGNED,)
@@ -508,8 +547,11 @@ class Store:
         """Return whether a Topic targets a cluster.
 
         A Topic that selects no cluster keeps the clusters where it was applied, even if a Cluster is added or removed.
-        Before it is applied anywhere, it targets the only Cluster.
+        Before it is applied anywhere, it targets the only Cluster. A KafkaTopic targets the Cluster of its label.
         """
+        if topic.kind == KAFKA_TOPIC:
+            wanted = cluster.labels.get(STRIMZI_CLUSTER, cluster.name)
+            return TopicSource.KAFKA_TOPIC in cluster.sources and topic.strimzi_cluster == wanted
         if topic.has_cluster_selection:
             return selects_cluster(topic.declared_spec, cluster)
         applied = topic.applied_clusters

@@ -23,7 +23,13 @@ import kopf
 from msgspec import Struct
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.resources import PLURALS, definition_name
+from topiarist.kubernetes.resources import (
+    KAFKA_TOPIC,
+    KAFKA_TOPIC_GROUP,
+    KAFKA_TOPIC_PLURAL,
+    PLURALS,
+    definition_name,
+)
 from topiarist.schema import load
 
 # Wall-clock time in the formats of Kubernetes.
@@ -458,6 +464,16 @@ def namespace_rights(name: str) -> Iterator[AccessRight]:
     # Those of other namespaces are read for the Topics that another release serves.
     yield AccessRight(load.API_GROUP, "clusters", ("list", "watch"), name)
     yield AccessRight("", "events", ("create",), name)
+
+
+def kafka_topic_rights(namespaces: Sequence[str]) -> Iterator[AccessRight]:
+    """Yield the rights that the operator needs for KafkaTopics in the watched namespaces; empty: in all."""
+    name = definition_name(KAFKA_TOPIC)
+    yield AccessRight("apiextensions.k8s.io", "customresourcedefinitions", ("get", "list", "watch"), name=name)
+    for namespace in namespaces or ("",):
+        yield AccessRight(KAFKA_TOPIC_GROUP, KAFKA_TOPIC_PLURAL, ("list", "watch", "patch"), namespace)
+        yield AccessRight(KAFKA_TOPIC_GROUP, f"{KAFKA_TOPIC_PLURAL}/status", ("patch",), namespace)
+        yield AccessRight(KAFKA_TOPIC_GROUP, "kafkas", ("list",), namespace)
 
 
 async def require_rights(api: KubernetesClient, rights: Sequence[AccessRight]) -> None:

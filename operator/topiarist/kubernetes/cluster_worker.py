@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,23 +29,24 @@ from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.filters.chain import PlanFilter, filter_changes, keep_all
 from topiarist.filters.limits import LimitFilter
 from topiarist.filters.policies import EvaluationErrors, PolicyEvaluator
+from topiarist.kubernetes import client
 from topiarist.kubernetes.cache import Candidate, Store, find_holders, select_candidates
 from topiarist.kubernetes.client import ApiError, KubernetesClient
 from topiarist.kubernetes.identity import ClusterIdentities, known_records_id
 from topiarist.kubernetes.moves import MoveTracker
 from topiarist.kubernetes.reconciler import PlanCache, ReconcileRequest, ReconcileResult, reconcile_cluster
 from topiarist.kubernetes.resources import (
-    DEFINITIONS_PATH,
     Resource,
     collection_path,
-    definition_name,
+    definition_path,
     manifest_annotations,
     parse_item,
 )
+from topiarist.kubernetes.strimzi import TopicOperators, judge
 from topiarist.model.access import Access, KafkaAccess, SecretKeyRef, SecretReference, Via, map_references
 from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.policy import Policy, Rule, RuleError
-from topiarist.model.spec import ClusterSpec
+from topiarist.model.spec import ClusterSpec, TopicSource
 from topiarist.ports import OpenCluster, RuleEvaluator, UsageReader
 from topiarist.throttle import ControllerThrottle
 
@@ -171,9 +172,7 @@ def _format_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[str]:
 
 NAMESPACE_TERMINATING = "its namespace is being deleted, and a topic must not be deleted because of that"
 
-CRD_TERMINATING = "the definition of the kind Topic is being deleted, and no topic must be deleted because of that"
-
-TOPIC_CRD_PATH = f"{DEFINITIONS_PATH}/{definition_name('Topic')}"
+CRD_TERMINATING = "the definition of its kind is being deleted, and no topic must be deleted because of that"
 
 TOPIC_READ_TIMEOUT_S = 10.0
 """Seconds to wait for a Topic directly before a change that cannot be undone."""
@@ -181,6 +180,16 @@ TOPIC_READ_TIMEOUT_S = 10.0
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+
+class KafkaTopicSource(Protocol):
+    """Facts about KafkaTopics that the resources themselves do not have."""
+
+    def problem(self) -> TopiaristError | None:
+        """Return why not all KafkaTopics are known; None if they are."""
+
+    async def operators(self) -> TopicOperators:
+        """Return Strimzi's topic operators that are declared. Raises ``ApiError``."""
 
 
 class ClusterWorker:
@@ -193,8 +202,10 @@ class ClusterWorker:
         session: ClusterSession,
         stop: Callable[[], bool],
         identities: ClusterIdentities,
+        kafka_topics: KafkaTopicSource,
     ) -> None:
         self._api = api
+        self._kafka_topics = kafka_topics
         self._identities = identities
         self._policy_cache = policy_cache
         self._session = session
@@ -214,6 +225,8 @@ class ClusterWorker:
         if spec is None:
             await self._run_in_thread(self._session.close)
             return ReconcileResult([], error=TopiaristError(Reason.INVALID_MANIFEST, "the Cluster cannot be read"))
+        if TopicSource.KAFKA_TOPIC in spec.sources and (problem := self._kafka_topics.problem()):
+            return ReconcileResult([], error=problem)
         unranked, unreadable = store.candidates(home.name), store.unreadable_topics(home.name)
         policies, labels = store.parsed_policies(), dict(store.namespaces)
         broken_policies = sorted(name for name, found in store.policies.items() if found.manifest is None)
@@ -222,6 +235,7 @@ class ClusterWorker:
                 home.namespace, {key.name for key in secret_keys(spec.access) | secret_keys(spec.kafka)}
             )
             blocked = {**self._shared_topics(home), **await self._blocked_deletions(store, unranked)}
+            unranked = await self._judge_kafka_topics(store, home.name, unranked)
         except ApiError as error:
             return ReconcileResult([], error=TopiaristError(error.reason, str(error)))
 
@@ -265,6 +279,17 @@ class ClusterWorker:
             log.warning("a pass has ended early", extra={"cluster": home.name, "error": str(result.error)})
         return result
 
+    async def _judge_kafka_topics(self, store: Store, name: str, candidates: list[Candidate]) -> list[Candidate]:
+        """Return the candidates with a refusal for each KafkaTopic that another operator may have."""
+        found = store.kafka_topics(name)
+        verdicts = judge(found, await self._kafka_topics.operators(), client.utc_now()) if found else {}
+        store.verdicts[name] = verdicts
+        issues = {key: each.issue for key, each in verdicts.items() if each.issue}
+        return [
+            each._replace(refusals=(*each.refusals, issue)) if (issue := issues.get(each.resource.key)) else each
+            for each in candidates
+        ]
+
     async def _bind_records(self, home: Resource, result: ReconcileResult) -> ReconcileResult:
         """Store the id of the topic of records that a pass has seen; an error ends a pass that had none."""
         try:
@@ -305,7 +330,7 @@ class ClusterWorker:
         The request is a list, which the operator may make anyway. Without a resource version the API server answers it
         with the newest state, not from a cache that may lag. Raises ``TopiaristError`` without an answer.
         """
-        path = collection_path(resource.kind, resource.namespace)
+        path = collection_path(resource.kind, resource.namespace, resource.api_version)
         request = asyncio.run_coroutine_threadsafe(
             self._api.get(path, fieldSelector=f"metadata.name={resource.name}"), loop
         )
@@ -314,7 +339,7 @@ class ClusterWorker:
         except (ApiError, TimeoutError) as error:
             request.cancel()
             raise TopiaristError(Reason.UNREACHABLE, f"the API server: {str(error) or 'no answer in time'}") from error
-        return parse_item(resource.kind, bodies[0], resource) if bodies else None
+        return parse_item(resource.kind, bodies[0], resource, api_version=resource.api_version) if bodies else None
 
     async def _read_secrets(self, namespace: str, names: Iterable[str]) -> SecretValues:
         """Return the content of the Secrets ``names``, without those that do not exist."""
@@ -332,18 +357,23 @@ class ClusterWorker:
     async def _blocked_deletions(self, store: Store, candidates: Iterable[Candidate]) -> Mapping[str, str]:
         """Return the topics that must not be deleted, each with the reason.
 
-        These are the topics of Topics that are being deleted together with their namespace, or with the definition of
-        the kind Topic.
+        These are the topics of resources that are being deleted together with their namespace, or with the definition
+        of their kind.
         """
         leaving = [each for each in candidates if each.resource.deleting]
-        if leaving and await self._is_terminating(TOPIC_CRD_PATH):
-            return {each.spec.topic: CRD_TERMINATING for each in leaving}
+        kinds = {
+            kind: await self._is_terminating(definition_path(kind)) for kind in {each.resource.kind for each in leaving}
+        }
+        held = {each.spec.topic: CRD_TERMINATING for each in leaving if kinds[each.resource.kind]}
+        leaving = [each for each in leaving if not kinds[each.resource.kind]]
         is_terminating = {
             namespace: namespace in store.terminating_namespaces
             or await self._is_terminating(f"/api/v1/namespaces/{namespace}")
             for namespace in {each.resource.namespace for each in leaving}
         }
-        return {each.spec.topic: NAMESPACE_TERMINATING for each in leaving if is_terminating[each.resource.namespace]}
+        return held | {
+            each.spec.topic: NAMESPACE_TERMINATING for each in leaving if is_terminating[each.resource.namespace]
+        }
 
     async def _is_terminating(self, path: str) -> bool:
         try:

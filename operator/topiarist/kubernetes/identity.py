@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.approval import CLUSTER_ID, RECORDS_TOPIC_ID
+from topiarist.kubernetes.approval import CLUSTER_ID, RECORDS_TOPIC_ID, is_unmanaged
 from topiarist.kubernetes.cache import ResourceKey, Store
 from topiarist.kubernetes.client import ApiError, KubernetesClient
 from topiarist.kubernetes.resources import Resource, identity_body, parse_resource, resource_path
@@ -88,9 +88,11 @@ class ClusterIdentities:
                 continue
             for key in self._store.topic_keys(rival.name):
                 topic = self._store.topics[key]
-                is_claim = not topic.deleting and topic.declared_spec.get("ensure") != "Absent"
+                is_claim = (
+                    not topic.deleting and not is_unmanaged(topic) and topic.declared_spec.get("ensure") != "Absent"
+                )
                 if is_claim and self._store.may_declare(topic, spec):
-                    found[topic.topic_name] = f"Topic {topic.namespace}/{topic.name} of Cluster {rival.name}"
+                    found[topic.topic_name] = f"{topic.kind} {topic.namespace}/{topic.name} of Cluster {rival.name}"
         return found
 
     def _bound_id(self, resource: Resource) -> str:

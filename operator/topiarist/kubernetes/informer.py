@@ -22,16 +22,26 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.client import ApiError, KubernetesClient, missing_rights, namespace_rights
+from topiarist.kubernetes.client import (
+    ApiError,
+    KubernetesClient,
+    kafka_topic_rights,
+    missing_rights,
+    namespace_rights,
+)
 from topiarist.kubernetes.resources import (
     DEFINITIONS_PATH,
+    KAFKA_TOPIC,
+    KAFKA_TOPIC_GROUP,
     PLURALS,
     Resource,
     collection_path,
     definition_name,
     parse_item,
 )
+from topiarist.kubernetes.strimzi import TopicOperators
 from topiarist.schema import load
 
 MAX_RETRY_DELAY_S = 5.0
@@ -60,8 +70,8 @@ class Informer(Generic[T]):
     the version up to which a list replaces known objects, 0 if it is from a watch; ``remove`` receives each deleted
     one. A list replaces the whole copy, so an object that was deleted while there was no watch is removed then.
     ``on_relist`` is called after each list but the first. ``companion`` is an informer that is always listed first;
-    instead of its ``run``, another watch calls its ``handle``. ``error`` is the last error; None while the API
-    server answers.
+    instead of its ``run``, another watch calls its ``handle``. ``is_listed`` from the first list on. ``error`` is the
+    last error; None while the API server answers.
     """
 
     def __init__(
@@ -87,6 +97,7 @@ class Informer(Generic[T]):
         self._listed_at = 0.0
         self._failures = 0
         self.companion: Informer[T] | None = None
+        self.is_listed = False
         self.error: ApiError | None = None
 
     async def refresh(self, *, after_outage: bool = False) -> None:
@@ -112,6 +123,7 @@ class Informer(Generic[T]):
             self._remove(each)
         for each in found.values():
             self._upsert(each, listed)
+        self.is_listed = True
 
     async def run(self) -> None:
         """List if that was not done, then watch; repeat until cancelled. Errors of the API server are retried."""
@@ -308,6 +320,148 @@ class Informers:
         yield self._of_kind("Topic", name)
         if name != self._store.operator_namespace:
             yield self._of_kind("Cluster", name)
+
+
+# The KafkaTopics of Strimzi, from the first Cluster on that has them among its sources.
+#
+# Nothing of Strimzi's API is needed before, and only these Clusters wait for it. The definition of KafkaTopics is
+# watched, so it may come and go, and the version that is served may change. The informers of the KafkaTopics begin anew
+# then, and until they have listed everything, the Clusters are not reconciled.
+
+_SERVED_VERSIONS = ("v1", "v1beta2")
+"""The versions of KafkaTopics that can be read; the first one that is served is used."""
+
+_HINT_SOURCES = "or remove KafkaTopic from spec.sources of the Cluster"
+
+
+class KafkaTopicInformers:
+    """The informers of KafkaTopics in the watched ``namespaces``; empty: all.
+
+    ``on_change`` is called when they may be read since, or may not any more.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesClient,
+        store: Store,
+        namespaces: tuple[str, ...],
+        period: float,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._api = api
+        self._store = store
+        self._namespaces = namespaces or ("",)
+        self._rights = [*kafka_topic_rights(namespaces)]
+        self._period = period
+        self._on_change = on_change
+        self._missing: list[str] = []
+        self._versions: tuple[str, ...] = ()
+        self._changed = asyncio.Event()
+        self._informers: list[Informer[Resource]] = []
+        self._definition: Informer[tuple[str, ...]] = Informer(
+            *(api, DEFINITIONS_PATH, _parse_served_versions),
+            *(lambda found, _: self._set_versions(found), lambda _: self._set_versions(())),
+            on_change,
+            fieldSelector=f"metadata.name={definition_name(KAFKA_TOPIC)}",
+        )
+
+    def problem(self) -> TopiaristError | None:
+        """Return why not all KafkaTopics are known; None if they are."""
+        if self._missing:
+            message = f"the operator's ServiceAccount may not: {'; '.join(self._missing)}"
+            hint = f"set kafkaTopics.enabled in the chart's values, {_HINT_SOURCES}"
+            return TopiaristError(Reason.NO_PERMISSION, f"{message}: {hint}", hint)
+        if self._definition.is_listed and not self._versions:
+            message = f"the API server does not serve KafkaTopics ({definition_name(KAFKA_TOPIC)})"
+            hint = f"install Strimzi's definition with the version {' or '.join(_SERVED_VERSIONS)}, {_HINT_SOURCES}"
+            return TopiaristError(Reason.PREREQUISITE_MISSING, f"{message}: {hint}", hint)
+        needed: list[Informer[Any]] = [self._definition, *self._informers]
+        waiting = next((each for each in needed if not each.is_listed), None)
+        if waiting or not self._informers:
+            why = f": {waiting.error}" if waiting and waiting.error else ""
+            return TopiaristError(Reason.UNREACHABLE, f"the KafkaTopics are not listed yet{why}")
+        return None
+
+    async def operators(self) -> TopicOperators:
+        """Return namespace and cluster of each topic operator that a ``Kafka`` resource declares.
+
+        Raises ``ApiError``.
+        """
+        found = set[tuple[str, str]]()
+        for namespace in self._namespaces:
+            for body in await self._list_kafkas(namespace):
+                entity_operator = (body.get("spec") or {}).get("entityOperator") or {}
+                operator = entity_operator.get("topicOperator")
+                if operator is not None:
+                    metadata = body["metadata"]
+                    found.add((operator.get("watchedNamespace") or metadata["namespace"], metadata["name"]))
+        return found
+
+    async def run(self) -> None:
+        """Wait for a Cluster that has KafkaTopics among its sources; then watch until cancelled."""
+        await self._store.kafka_topics_wanted.wait()
+        await self._wait_for_rights()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._definition.run())
+            while True:
+                self._changed.clear()
+                self._informers = [*self._make_informers()]
+                running = [tasks.create_task(each.run()) for each in self._informers]
+                await self._changed.wait()
+                self._informers = []
+                for task in running:
+                    task.cancel()
+                for topic in [*self._store.topics.values()]:
+                    if topic.kind == KAFKA_TOPIC:
+                        self._store.remove(topic)
+                self._on_change()
+
+    async def _wait_for_rights(self) -> None:
+        while True:
+            with contextlib.suppress(ApiError):
+                missing = await missing_rights(self._api, self._rights)
+                if missing != self._missing:
+                    self._missing = missing
+                    self._on_change()
+                if not missing:
+                    return
+            await asyncio.sleep(min(self._period, NAMESPACE_RETRY_INTERVAL_S))
+
+    def _make_informers(self) -> Iterator[Informer[Resource]]:
+        version = next((each for each in _SERVED_VERSIONS if each in self._versions), None)
+        if version is None:
+            return
+        api_version = f"{KAFKA_TOPIC_GROUP}/{version}"
+        for namespace in self._namespaces:
+            yield Informer(
+                self._api,
+                collection_path(KAFKA_TOPIC, namespace, api_version),
+                partial(parse_item, KAFKA_TOPIC, api_version=api_version),
+                self._store.upsert,
+                self._store.remove,
+                self._on_change,
+            )
+
+    def _set_versions(self, found: tuple[str, ...]) -> None:
+        if found != self._versions:
+            self._versions = found
+            self._changed.set()
+
+    async def _list_kafkas(self, namespace: str) -> list[dict[str, Any]]:
+        where = f"/namespaces/{namespace}" if namespace else ""
+        for version in _SERVED_VERSIONS:
+            try:
+                answer = await self._api.get(f"/apis/{KAFKA_TOPIC_GROUP}/{version}{where}/kafkas")
+            except ApiError as error:
+                if not error.not_found:
+                    raise
+                continue  # without the kind no topic operator is declared
+            return list(answer["items"])
+        return []
+
+
+def _parse_served_versions(body: dict[str, Any], _: object = None) -> tuple[str, ...]:
+    return tuple(each["name"] for each in body["spec"]["versions"] if each["served"])
 
 
 # The definitions of topiarist's kinds in the API server, compared with the fields that this release reads and writes.

@@ -244,7 +244,10 @@ class _Operator:
         self.instance = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._tasks: set[asyncio.Task[None]] = set()
         self._api = api = KubernetesClient(login)
-        self.manager = Manager(api, options.namespace, options.operator_class, options.period, self.events.record)
+        self.manager = Manager(
+            *(api, options.namespace, options.operator_class, options.period, self.events.record),
+            options.watched_namespaces,
+        )
         metrics, manager = self.manager.metrics, self.manager
         self._probes = Probes(metrics.registry, manager.last_completed, manager.problems, options.period)
         self._lease: Lease | None = None
@@ -316,6 +319,7 @@ class _Operator:
         manager.start()
         self._spawn(self.informers.run())
         self._spawn(definitions.run())
+        self._spawn(manager.kafka_topics.run())
         self._spawn(RightsMonitor(api, rights, manager.set_missing_rights).run())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -23,26 +23,38 @@ from topiarist.kubernetes.client import ApiError, KubernetesClient
 from topiarist.kubernetes.cluster_status import cluster_status, policy_status
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker, PolicyCache, errors_of_policy
 from topiarist.kubernetes.identity import ClusterIdentities
-from topiarist.kubernetes.informer import Definition, describe_missing, prune
+from topiarist.kubernetes.informer import Definition, KafkaTopicInformers, describe_missing, prune
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult
-from topiarist.kubernetes.resources import FINALIZER, Resource, parse_resource, resource_path
+from topiarist.kubernetes.resources import (
+    FINALIZER,
+    KAFKA_TOPIC,
+    TOPIC_KINDS,
+    Resource,
+    parse_resource,
+    resource_key,
+    resource_path,
+)
 from topiarist.kubernetes.status_writer import (
     Event,
     StatusWriter,
+    alarm_events,
     annotation_events,
     cluster_events,
     left_events,
     needs_finalizer,
     stall_events,
+    told_part,
     topic_events,
     unusable_events,
 )
+from topiarist.kubernetes.strimzi import NOT_JUDGED, Verdict
 from topiarist.kubernetes.topic_status import (
     NAMESPACE_UNAVAILABLE,
     RIGHTS_MISSING,
     Status,
     applied_clusters,
+    kafka_topic_status,
     topic_status,
 )
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
@@ -71,7 +83,8 @@ class _LastPass(NamedTuple):
 class Manager:
     """A manager of the work loops of all Clusters in the operator's namespace that have its class.
 
-    Fill ``store`` and set its owner before ``start``. ``record_event`` posts an Event about a resource.
+    Fill ``store`` and set its owner before ``start``. ``record_event`` posts an Event about a resource. ``namespaces``
+    are the watched namespaces; empty: all.
     """
 
     def __init__(
@@ -81,8 +94,10 @@ class Manager:
         operator_class: str,
         period: float,
         record_event: Callable[[Resource, Event], None],
+        namespaces: tuple[str, ...] = (),
     ) -> None:
         self.store = Store(operator_namespace, self._enqueue, operator_class)
+        self.kafka_topics = KafkaTopicInformers(api, self.store, namespaces, period, self.enqueue_all)
         self.metrics = Metrics(
             lambda: {name or "rest": loop for name, loop in self._loops.items()}, lambda: api.requests
         )
@@ -191,10 +206,14 @@ class Manager:
         if self.missing_rights:
             yield f"missing rights: {'; '.join(self.missing_rights)}"
 
-    def _alarms(self) -> Mapping[str, str]:
-        """Return the further conditions of every Cluster, with their messages."""
+    def _alarms(self, cluster: str) -> Mapping[str, str]:
+        """Return the further conditions of a Cluster, with their messages."""
         away, rights = sorted(self._unavailable_namespaces.items()), self.missing_rights
+        verdicts = self.store.verdicts.get(cluster, {}).values()
+        active = [each.issue for each in verdicts if each.issue and each.issue.reason is Reason.STRIMZI_ACTIVE]
+        kept = f"{active[0].message}; KafkaTopics that are left to it: {len(active):,}" if active else ""
         return {
+            **({Reason.STRIMZI_ACTIVE.value: kept} if active else {}),
             **({NAMESPACE_UNAVAILABLE: "; ".join(f"{name}: {why}" for name, why in away)} if away else {}),
             **({RIGHTS_MISSING: f"the operator's ServiceAccount may not: {'; '.join(rights)}"} if rights else {}),
         }
@@ -212,13 +231,15 @@ class Manager:
         if loop is not None:
             if name not in self.store.clusters and name != UNASSIGNED:
                 loop.stop()
-            elif source and source.kind == "Topic" and self._declares_nothing(source, name):
+            elif source and source.kind in TOPIC_KINDS and self._declares_nothing(source, name):
                 loop.enqueue_rarely()
             else:
                 loop.enqueue()
         elif name in self.store.clusters and self._secrets_folder and not self._stopping:
             session = ClusterSession(self.store.owner, Path(self._secrets_folder.name))
-            worker = ClusterWorker(self._api, self._policy_cache, session, lambda: self._stopping, self._identities)
+            worker = ClusterWorker(
+                *(self._api, self._policy_cache, session, lambda: self._stopping, self._identities, self.kafka_topics)
+            )
             self._start_loop(name, WorkLoop(lambda: self._reconcile(name, worker), self._period), worker)
 
     def _declares_nothing(self, topic: Resource, cluster: str) -> bool:
@@ -265,14 +286,17 @@ class Manager:
             return Requeue.AFTER_PERIOD
         # The statuses are compared with those of the last pass, so that a pass without news writes nothing.
         begun, last = time.monotonic(), self._last_passes.get(name)
-        before = last.topics if last else {}
+        before, verdicts = last.topics if last else {}, self.store.verdicts.get(name, {})
         # A status that the API server refuses hides what was done, and a field that it drops was never asked for.
         if blocked := bool(self._lacking_definitions):
             result = _definitions_result(self._lacking_definitions)
         else:
             result = await worker.reconcile(self.store, home, self.store.owner)
         results = {each.candidate.resource.key: each for each in result.topic_results}
-        changed = self._changed_topics(name, before, results, has_error=result.error is not None)
+        changed = {
+            *self._changed_topics(name, before, results, has_error=result.error is not None),
+            *self._changed_kafka_topics(name, verdicts),
+        }
         self._last_passes[name] = _LastPass(home, result, results)
         self.metrics.record_reconcile(name, result, before.values(), time.monotonic() - begun, client.utc_now())
         self.metrics.count_cluster_requests(name, worker.new_requests())
@@ -333,7 +357,7 @@ class Manager:
         """
         await self._status_writer.wait_for_pause()
         refused, self._refused_writes = self._refused_writes, set()
-        topics = [(namespace, name) for kind, namespace, name in refused if kind == "Topic"]
+        topics = [resource_key(*each) for each in refused if each[0] in TOPIC_KINDS]
         if any(kind == "Policy" for kind, _, _ in refused):
             self._enqueue(UNASSIGNED)
         clusters = (
@@ -367,16 +391,31 @@ class Manager:
         new = [key for key, view in views.items() if before.get(key) != view]
         return {*new, *(before.keys() - views.keys()), *(self._pending_writes & views.keys())}
 
+    def _changed_kafka_topics(self, name: str, before: Mapping[ResourceKey, Verdict]) -> Iterator[ResourceKey]:
+        """Yield the KafkaTopics that may need a write although no pass has a result of them.
+
+        They were judged otherwise than ``before``; or they are topiarist's, and cannot be read, are in deletion, or
+        have Strimzi's finalizer.
+        """
+        verdicts = self.store.verdicts.get(name, {})
+        for each in self.store.kafka_topics(name):
+            verdict = verdicts.get(each.key, NOT_JUDGED)
+            is_left = each.manifest is None or each.deleting or each.is_held_by_strimzi
+            if before.get(each.key, NOT_JUDGED) != verdict or (verdict.may_tell and is_left):
+                yield each.key
+
     def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:
-        status = self._own_status("Cluster", cluster_status(home, result, client.utc_now(), self._alarms()))
-        news = chain(cluster_events(home, status), stall_events(home, status), annotation_events(home, status))
+        status = self._own_status("Cluster", cluster_status(home, result, client.utc_now(), self._alarms(home.name)))
+        news = chain(
+            *(events_of(home, status) for events_of in (cluster_events, stall_events, annotation_events, alarm_events))
+        )
         events += [(home, event) for event in news]
         if status != home.status:
             yield self._status_writer.write_status(home, status)
 
     def _topic_writes(self, keys: Iterable[ResourceKey], events: Events, cluster: str = "") -> Writes:
         """Yield the writes of Topics' statuses and finalizers; add the Events of ``cluster`` to ``events``."""
-        now, known = client.format_time(client.utc_now()), not self.store.unreadable_clusters
+        now = client.format_time(client.utc_now())
         errors = {name: last.result.error for name, last in self._last_passes.items() if last.result.error}
         for key in keys:
             topic = self.store.topics.get(key)
@@ -385,26 +424,62 @@ class Manager:
                 self._emitted_warnings.pop(key, None)
                 continue
             results = {name: self._result_of(topic, name) for name in self.store.target_clusters(topic)}
+            found: list[Event] = []
             if result := self._last_result(cluster, key):
-                events += [(topic, event) for event in topic_events(cluster, topic.status_on(cluster), result)]
-            status = self._own_status("Topic", topic_status(topic, results, errors, now, self.store.clusters))
-            finalizer = needs_finalizer(
-                topic, results, all_clusters_known=known and not self.store.has_ambiguous_target(topic)
-            )
+                found += topic_events(cluster, told_part(topic, cluster), result)
+            status, finalizer, release = self._wanted(topic, results, errors, now)
             # A write may fail: the Topic stays pending until there is nothing left to write.
             applied = applied_clusters(topic, results)
             known_values = topic.status, FINALIZER in topic.finalizers, topic.applied_clusters
-            settled = (status, finalizer, applied) == known_values
+            settled = (status, finalizer, applied) == known_values and not (release and topic.is_held_by_strimzi)
             if not settled:
-                yield self._status_writer.write_topic(topic, status, finalizer=finalizer, applied_to=applied)
+                yield self._status_writer.write_topic(
+                    topic, status, finalizer=finalizer, applied_to=applied, release=release
+                )
             (self._pending_writes.discard if settled else self._pending_writes.add)(key)
-            if settled:
-                self._emitted_warnings.pop(key, None)
-            warnings = [*unusable_events(topic, status), *left_events(topic, status)]
-            emitted = self._emitted_warnings.get(key, ())
-            events += [(topic, event) for event in warnings if event not in emitted]
-            if warnings:  # two loops may handle the Topic before its status is written
-                self._emitted_warnings[key] = warnings
+            events += ((topic, event) for event in self._select_news(topic, status, found, settled=settled))
+
+    def _select_news(
+        self, topic: Resource, status: Status, found: Sequence[Event], *, settled: bool
+    ) -> Iterator[Event]:
+        """Yield the Events of a Topic that were not posted yet: two loops may handle it before its status is written.
+
+        The status of a KafkaTopic that another operator has never says what was posted.
+        """
+        warnings = [*unusable_events(topic, status), *left_events(topic, status)]
+        is_told = settled and topic.kind != KAFKA_TOPIC
+        posted = () if is_told else self._emitted_warnings.get(topic.key, ())
+        if topic.kind == KAFKA_TOPIC:
+            warnings += [event for event in found if event.warning]
+            found = [event for event in found if not event.warning]
+        yield from found
+        yield from (event for event in warnings if event not in posted)
+        if warnings:
+            self._emitted_warnings[topic.key] = warnings
+        elif settled:
+            self._emitted_warnings.pop(topic.key, None)
+
+    def _wanted(
+        self,
+        topic: Resource,
+        results: Mapping[str, TopicResult | None],
+        errors: Mapping[str, TopiaristError],
+        now: str,
+    ) -> tuple[Status, bool, bool]:
+        """Return the status of a Topic, whether it has topiarist's finalizer, and whether Strimzi's is removed."""
+        known = not self.store.unreadable_clusters and not self.store.has_ambiguous_target(topic)
+        finalizer = needs_finalizer(topic, results, all_clusters_known=known)
+        whole = topic_status(topic, results, errors, now, self.store.clusters)
+        if topic.kind != KAFKA_TOPIC:
+            return self._own_status("Topic", whole), finalizer, False
+        verdict, held = self.store.verdict(topic), FINALIZER in topic.finalizers
+        if not verdict.is_ours and results:
+            finalizer = held  # another operator may have it
+        is_unread = verdict.issue is None and topic.manifest is not None and not any(results.values())
+        is_known = topic.told_at > topic.foreign_at and topic.status.get("observedGeneration") == topic.generation
+        if not verdict.may_tell or (is_unread and is_known):
+            return topic.status, finalizer, verdict.is_ours
+        return kafka_topic_status(topic, whole, verdict.issue, now), finalizer, verdict.is_ours
 
     def _last_result(self, cluster: str, topic: ResourceKey) -> TopicResult | None:
         last = self._last_passes.get(cluster)

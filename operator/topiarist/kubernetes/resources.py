@@ -4,6 +4,8 @@
 validated the body against its definition, but kubectl has parsed the YAML as YAML 1.1 with floats, so numbers that may
 have lost digits are refused here. The schema is checked again, because an older definition may accept more, above all
 references to files and environment variables. A body is parsed once per generation: most events only change a status.
+
+A ``KafkaTopic`` of Strimzi becomes the manifest of a ``Topic`` by the mapping of ``importers``.
 """
 
 from __future__ import annotations
@@ -15,17 +17,40 @@ from typing import Any
 from msgspec import Struct
 
 from topiarist.errors import FieldPath, Location, SchemaError
+from topiarist.importers.formats import read_kafka_topic
 from topiarist.model import spec
-from topiarist.model.spec import Manifest
+from topiarist.model.spec import Manifest, TopicSource
 from topiarist.schema import check, load
 
 PLURALS = {"Topic": "topics", "Cluster": "clusters", "Policy": "policies"}
 
+KAFKA_TOPIC = TopicSource.KAFKA_TOPIC.value
 
-def collection_path(kind: str, namespace: str = "") -> str:
+KAFKA_TOPIC_GROUP, KAFKA_TOPIC_PLURAL = "kafka.strimzi.io", "kafkatopics"
+
+TOPIC_KINDS = frozenset(kind.value for kind in TopicSource)
+"""The kinds of resources that declare topics."""
+
+STRIMZI_FINALIZER = "strimzi.io/topic-operator"
+"""The finalizer of Strimzi's operator, which deletes the topic before the resource goes."""
+
+STRIMZI_CLUSTER = "strimzi.io/cluster"
+"""The label of a KafkaTopic with the name of its cluster."""
+
+STATUS_MANAGER = "topiarist"
+"""The field manager of statuses, so that other writers of ``status`` keep their own fields."""
+
+FINALIZER_MANAGER = "topiarist-finalizer"
+"""The field manager of the finalizer alone: it is removed by applying none, and the others need not be known."""
+
+KAFKA_TOPIC_STATUS_FIELDS = ("conditions", "observedGeneration", "topicName", "topicId")
+"""The fields that topiarist writes to the status of a KafkaTopic."""
+
+
+def collection_path(kind: str, namespace: str = "", api_version: str = load.API_VERSION) -> str:
     """Return the API path of a kind, in one namespace or (empty) in all."""
     where = f"/namespaces/{namespace}" if namespace else ""
-    return f"/apis/{load.API_VERSION}{where}/{PLURALS[kind]}"
+    return f"/apis/{api_version}{where}/{KAFKA_TOPIC_PLURAL if kind == KAFKA_TOPIC else PLURALS[kind]}"
 
 
 DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -34,11 +59,19 @@ DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 def definition_name(kind: str) -> str:
     """Return the name of the definition of a kind."""
-    return f"{PLURALS[kind]}.{load.API_GROUP}"
+    return f"{KAFKA_TOPIC_PLURAL}.{KAFKA_TOPIC_GROUP}" if kind == KAFKA_TOPIC else f"{PLURALS[kind]}.{load.API_GROUP}"
+
+
+def definition_path(kind: str) -> str:
+    """Return the API path of the definition of a kind."""
+    return f"{DEFINITIONS_PATH}/{definition_name(kind)}"
 
 
 APPLIED_TO = "applied-to"
 """The annotation with the clusters on which a Topic that selects none was applied."""
+
+DELETION_POLICY = "deletion-policy"
+"""The annotation of a KafkaTopic with its deletion policy, for which Strimzi has no field."""
 
 FINALIZER = f"{load.API_GROUP}/finalizer"
 
@@ -74,8 +107,11 @@ class Resource(Struct, frozen=True):
     """A custom resource as last read from the API server.
 
     ``manifest`` is None if the resource cannot be read; ``errors`` then has the reasons and ``raw_spec`` the spec as
-    received. ``resource_version`` only increases. ``created`` is an RFC 3339 time. ``deleting``: the resource has a
-    deletion timestamp. ``status`` is the status in the API server.
+    received, which a KafkaTopic always has. ``resource_version`` only increases. ``created`` is an RFC 3339 time.
+    ``deleting``: the resource has a deletion timestamp. ``status`` is the status in the API server.
+
+    Only a KafkaTopic has ``told_at`` and ``foreign_at``, RFC 3339 times or empty: when topiarist, and when any other
+    client, last wrote its status; Strimzi's finalizer counts as a status.
     """
 
     kind: str
@@ -93,11 +129,24 @@ class Resource(Struct, frozen=True):
     errors: tuple[SchemaError, ...]
     raw_spec: Mapping[str, Any]
     status: Mapping[str, Any]
+    api_version: str = load.API_VERSION
+    told_at: str = ""
+    foreign_at: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return the namespace and the name."""
-        return self.namespace, self.name
+        """Return the namespace and the name; see ``resource_key``."""
+        return resource_key(self.kind, self.namespace, self.name)
+
+    @property
+    def strimzi_cluster(self) -> str:
+        """The name of the cluster that a KafkaTopic is for; empty if it has none."""
+        return self.labels.get(STRIMZI_CLUSTER, "")
+
+    @property
+    def is_held_by_strimzi(self) -> bool:
+        """Return whether the resource has Strimzi's finalizer, so that its deletion waits."""
+        return self.kind == KAFKA_TOPIC and STRIMZI_FINALIZER in self.finalizers
 
     @property
     def age_key(self) -> tuple[str, str]:
@@ -130,8 +179,8 @@ class Resource(Struct, frozen=True):
 
     @property
     def has_cluster_selection(self) -> bool:
-        """Return whether a Topic selects its clusters, by name or by label."""
-        return not {"clusters", "clusterSelector"}.isdisjoint(self.declared_spec)
+        """Return whether a Topic selects its clusters, by name or by label, as every KafkaTopic does."""
+        return self.kind == KAFKA_TOPIC or not {"clusters", "clusterSelector"}.isdisjoint(self.declared_spec)
 
     @property
     def applied_clusters(self) -> Sequence[str]:
@@ -148,15 +197,23 @@ class Resource(Struct, frozen=True):
         return self.source.annotations.get(f"{load.API_GROUP}/{name}", "")
 
 
+def resource_key(kind: str, namespace: str, name: str) -> tuple[str, str]:
+    """Return the key of a resource: namespace and name.
+
+    The kind is before the name of a KafkaTopic: a Topic may have the same name.
+    """
+    return namespace, f"{kind}/{name}" if kind == KAFKA_TOPIC else name
+
+
 def resource_path(of: Resource) -> str:
     """Return the API path of a resource."""
-    return f"{collection_path(of.kind, of.namespace)}/{of.name}"
+    return f"{collection_path(of.kind, of.namespace, of.api_version)}/{of.name}"
 
 
 def identity_body(of: Resource) -> dict[str, Any]:
     """Return a body with the uid: the API server then refuses to create a resource that was deleted."""
     metadata = {"name": of.name, "namespace": of.namespace, "uid": of.uid}
-    return {"apiVersion": load.API_VERSION, "kind": of.kind, "metadata": metadata}
+    return {"apiVersion": of.api_version, "kind": of.kind, "metadata": metadata}
 
 
 def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) -> Resource:
@@ -166,7 +223,7 @@ def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) ->
     annotations and spec are equal. The generation alone does not suffice: a restore of etcd sets it back. An invalid
     body raises nothing: its problems are the resource's ``errors``.
     """
-    metadata = body["metadata"]
+    metadata, is_foreign = body["metadata"], body["kind"] == KAFKA_TOPIC
     uid, generation, labels = metadata["uid"], metadata["generation"], metadata.get("labels") or {}
     source = ResourceSource(metadata.get("annotations") or {})
     declared = body.get("spec") or _EMPTY
@@ -176,11 +233,18 @@ def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) ->
         previous.generation,
         previous.labels,
         previous.source,
-        previous.declared_spec,
+        previous.raw_spec if is_foreign else previous.declared_spec,
     ):
         source, labels, manifest, problems = previous.source, previous.labels, previous.manifest, previous.errors
+    elif is_foreign:
+        manifest, problems = _parse_kafka_topic(body, source)
     else:
         manifest, problems = _parse_manifest(body, source)
+    unread = _EMPTY if manifest and not is_foreign else declared
+    status = body.get("status") or {}
+    if is_foreign:
+        status = {key: status[key] for key in KAFKA_TOPIC_STATUS_FIELDS if key in status}
+    told_at, foreign_at = _last_writes(metadata) if is_foreign else ("", "")
     return Resource(
         kind=body["kind"],
         namespace=metadata["namespace"],
@@ -195,14 +259,34 @@ def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) ->
         deleting="deletionTimestamp" in metadata,
         manifest=manifest,
         errors=problems,
-        raw_spec=_EMPTY if manifest else declared,
-        status=body.get("status") or {},
+        raw_spec=unread,
+        status=status,
+        api_version=body["apiVersion"],
+        told_at=told_at,
+        foreign_at=foreign_at,
     )
 
 
-def parse_item(kind: str, body: Mapping[str, Any], previous: Resource | None = None) -> Resource:
+def _last_writes(metadata: Mapping[str, Any]) -> tuple[str, str]:
+    """Return when topiarist last wrote the status of a KafkaTopic, and when another client wrote it or the finalizer.
+
+    Any other client counts: the name of Strimzi's operator in ``managedFields`` differs between its releases.
+    """
+    told_at = foreign_at = ""
+    for entry in metadata.get("managedFields") or ():
+        fields, time = entry.get("fieldsV1") or {}, entry.get("time", "")
+        if entry.get("manager") in (STATUS_MANAGER, FINALIZER_MANAGER):
+            told_at = max(told_at, time) if "f:status" in fields else told_at
+        elif "f:status" in fields or f'v:"{STRIMZI_FINALIZER}"' in fields.get("f:metadata", {}).get("f:finalizers", {}):
+            foreign_at = max(foreign_at, time)
+    return told_at, foreign_at
+
+
+def parse_item(
+    kind: str, body: Mapping[str, Any], previous: Resource | None = None, *, api_version: str = load.API_VERSION
+) -> Resource:
     """Parse an item of a list or watch, which may lack its kind; see ``parse_resource``."""
-    return parse_resource({**body, "kind": kind, "apiVersion": load.API_VERSION}, previous)
+    return parse_resource({**body, "kind": kind, "apiVersion": api_version}, previous)
 
 
 def manifest_annotations(manifest: Manifest) -> Mapping[str, str]:
@@ -218,6 +302,41 @@ def _parse_manifest(body: Mapping[str, Any], source: ResourceSource) -> tuple[Ma
     if found := (*lost, *check.check(plain, custom_resource=True)):
         return None, found
     return spec.make_manifest(plain, source), ()
+
+
+def _parse_kafka_topic(
+    body: Mapping[str, Any], source: ResourceSource
+) -> tuple[Manifest | None, tuple[SchemaError, ...]]:
+    """Return the manifest of the Topic that a KafkaTopic describes, or None and the errors.
+
+    A field that topiarist cannot map is an error: the topic would otherwise not be as declared.
+    """
+    lost: list[SchemaError] = []
+    metadata = body["metadata"]
+    plain = {
+        "apiVersion": body["apiVersion"],
+        "kind": KAFKA_TOPIC,
+        "metadata": {key: metadata[key] for key in ("name", "namespace", "labels", "annotations") if key in metadata},
+        "spec": _to_texts(_restore_decimals(body.get("spec") or {}, ("spec",), lost)),
+    }
+    document, left_out = read_kafka_topic(plain, source)
+    if source.annotations.get(f"{load.API_GROUP}/{DELETION_POLICY}") == "Delete":
+        document["spec"]["deletionPolicy"] = "Delete"
+    unmapped = [SchemaError(("spec",), f"{each.field}: {each.reason}") for each in left_out]
+    if found := (*lost, *unmapped, *check.check(document, custom_resource=True)):
+        return None, found
+    return spec.make_manifest(document, source), ()
+
+
+def _to_texts(value: Any) -> Any:
+    """Return ``value`` with each number and boolean as Kafka's text, as a file has it."""
+    if isinstance(value, dict):
+        return {key: _to_texts(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_to_texts(each) for each in value]
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | Decimal) else value
 
 
 def _restore_decimals(value: Any, path: FieldPath, errors: list[SchemaError]) -> Any:

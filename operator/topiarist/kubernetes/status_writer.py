@@ -22,7 +22,18 @@ from topiarist.kubernetes.approval import RETAIN, describe_issue, format_issue
 from topiarist.kubernetes.client import MAX_IN_FLIGHT_REQUESTS, ApiError, KubernetesClient
 from topiarist.kubernetes.cluster_status import INVALID_RULE
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
-from topiarist.kubernetes.resources import APPLIED_TO, FINALIZER, Resource, identity_body, parse_resource, resource_path
+from topiarist.kubernetes.resources import (
+    APPLIED_TO,
+    FINALIZER,
+    FINALIZER_MANAGER,
+    KAFKA_TOPIC,
+    STATUS_MANAGER,
+    STRIMZI_FINALIZER,
+    Resource,
+    identity_body,
+    parse_resource,
+    resource_path,
+)
 from topiarist.kubernetes.topic_status import MOVING, Status, truncate_message, unheld_topic_status
 from topiarist.model.plan import (
     AddPartitions,
@@ -151,11 +162,11 @@ def unusable_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[E
     """
     yield from annotation_events(resource, status)
     before, after = _find_ready_condition(resource.status), _find_ready_condition(status)
-    if after is None or after["reason"] not in _UNUSABLE_REASONS:
+    if after is None or after.get("reason") not in _UNUSABLE_REASONS:  # Strimzi's conditions may have none
         return
     compared = ("reason",) if after["reason"] == Reason.UNKNOWN_CLUSTER else ("reason", "message")
     # The message of an unknown cluster names all Clusters: each new one would yield an Event for every such Topic.
-    if before is None or any(before[key] != after[key] for key in compared):
+    if before is None or any(before.get(key) != after[key] for key in compared):
         yield Event(_event_reason(after["reason"]), after["message"], warning=True)
 
 
@@ -171,6 +182,26 @@ def left_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[Event
                 f"{part['name']}: the Topic does not declare this cluster any more; its topic and record stay there"
             )
             yield Event("LeftCluster", message, warning=True)
+
+
+def alarm_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield a warning if KafkaTopics of a Cluster are newly refused because Strimzi's operator has them."""
+    known = {each["type"] for each in cluster_resource.status.get("conditions", ())}
+    for each in status["conditions"]:
+        if each["type"] == Reason.STRIMZI_ACTIVE.value and each["type"] not in known:
+            yield Event(each["reason"], each["message"], warning=True)
+
+
+def told_part(resource: Resource, cluster: str) -> Mapping[str, Any]:
+    """Return the previous status of a topic on a cluster, as ``topic_events`` needs it.
+
+    The status of a KafkaTopic has it as a whole: the refusal in its condition.
+    """
+    ready = _find_ready_condition(resource.status)
+    if resource.kind != KAFKA_TOPIC or ready is None or ready.get("status") == "True":
+        return resource.status_on(cluster)
+    message = ready.get("message", "").removeprefix(f"{cluster}: ")
+    return {"refusals": [{"reason": ready.get("reason", ""), "message": message}]}
 
 
 def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult) -> Iterator[Event]:
@@ -226,12 +257,6 @@ def _find_ready_condition(status: Mapping[str, Any]) -> Mapping[str, Any] | None
 def _event_reason(reason: str) -> str:
     return _EVENT_REASONS.get(reason, reason)
 
-
-STATUS_MANAGER = "topiarist"
-"""The field manager of statuses, so that other writers of ``status`` keep their own fields."""
-
-FINALIZER_MANAGER = "topiarist-finalizer"
-"""The field manager of the finalizer alone: it is removed by applying none, and the others need not be known."""
 
 OUTAGE_PAUSE_S = 1.0
 """Seconds without writes after a write that got no answer: each of ten thousand would wait for its time-out."""
@@ -309,18 +334,24 @@ class StatusWriter:
                     task.result()
         await asyncio.gather(*tasks)
 
-    async def write_topic(self, of: Resource, status: Status, *, finalizer: bool, applied_to: Sequence[str]) -> None:
+    async def write_topic(
+        self, of: Resource, status: Status, *, finalizer: bool, applied_to: Sequence[str], release: bool = False
+    ) -> None:
         """Write the finalizer and clusters of a Topic, and its status, each only if it has changed.
 
         The finalizer comes first: no status says that a topic exists before the deletion of its Topic is held. If the
-        finalizer is refused, the status says so instead.
+        finalizer is refused, the status says so instead. ``release`` removes Strimzi's finalizer from a KafkaTopic.
         """
         held = FINALIZER in of.finalizers
-        if finalizer != held or applied_to != of.applied_clusters:
-            error = await self._write_metadata(of, applied_to, wanted=finalizer)
+        release = release and of.is_held_by_strimzi
+        if release or finalizer != held or applied_to != of.applied_clusters:
+            error = await self._write_metadata(of, applied_to, wanted=finalizer, release=release)
             if error and finalizer and not held:
+                if of.kind == KAFKA_TOPIC:
+                    return  # its status is of another form; both are written when the finalizer is accepted
                 status = unheld_topic_status(of, status, error, client.format_time(client.utc_now()))
-        if status != of.status and (finalizer or not of.deleting):
+        stays = finalizer or not of.deleting or (of.is_held_by_strimzi and not release)
+        if status != of.status and stays:
             await self.write_status(of, status)
 
     async def write_status(self, of: Resource, status: Status) -> None:
@@ -329,25 +360,28 @@ class StatusWriter:
         body = {**identity_body(of), "status": status}
         await self._write(of, "the status", lambda: self._api.apply(path, body, STATUS_MANAGER))
 
-    async def _write_metadata(self, of: Resource, applied_to: Sequence[str], *, wanted: bool) -> ApiError | None:
+    async def _write_metadata(
+        self, of: Resource, applied_to: Sequence[str], *, wanted: bool, release: bool
+    ) -> ApiError | None:
         """Write the finalizer, or remove it, and the clusters of a Topic; return the error, None if there is none."""
-        body = identity_body(of)
-        body["metadata"]["finalizers"] = [FINALIZER] if wanted else []
-        if applied_to:
-            body["metadata"]["annotations"] = {f"{load.API_GROUP}/{APPLIED_TO}": ",".join(applied_to)}
-        answer = await self._write(
-            of, "the finalizer", lambda: self._api.apply(resource_path(of), body, FINALIZER_MANAGER)
-        )
-        if isinstance(answer, ApiError):
-            return answer
-        if wanted or FINALIZER not in (left := answer["metadata"].get("finalizers", ())):
+        left, version = list(of.finalizers), str(of.resource_version)
+        if wanted != (FINALIZER in left) or applied_to != of.applied_clusters:
+            body = identity_body(of)
+            body["metadata"]["finalizers"] = [FINALIZER] if wanted else []
+            if applied_to:
+                body["metadata"]["annotations"] = {f"{load.API_GROUP}/{APPLIED_TO}": ",".join(applied_to)}
+            answer = await self._write(
+                of, "the finalizer", lambda: self._api.apply(resource_path(of), body, FINALIZER_MANAGER)
+            )
+            if isinstance(answer, ApiError):
+                return answer
+            left, version = answer["metadata"].get("finalizers", []), answer["metadata"]["resourceVersion"]
+        # Another field manager may own topiarist's finalizer too: an earlier version of topiarist, or the user. Remove
+        # it from the list. The resource version protects the finalizers that other controllers add meanwhile.
+        unwanted = {*((STRIMZI_FINALIZER,) if release else ()), *(() if wanted else (FINALIZER,))}
+        if unwanted.isdisjoint(left):
             return None
-        # Another field manager owns it too: an earlier version of topiarist, or the user. Remove it from the list. The
-        # resource version protects the finalizers of other controllers that are added meanwhile.
-        metadata = {
-            "finalizers": [each for each in left if each != FINALIZER],
-            "resourceVersion": answer["metadata"]["resourceVersion"],
-        }
+        metadata = {"finalizers": [each for each in left if each not in unwanted], "resourceVersion": version}
         answer = await self._write(
             of, "the finalizer", lambda: self._api.patch(resource_path(of), {"metadata": metadata})
         )

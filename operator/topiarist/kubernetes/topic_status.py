@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import count_replicas
-from topiarist.kubernetes.approval import HINT_RETAIN, STEP_TIME, annotation_errors, format_issue, step_time
+from topiarist.kubernetes.approval import (
+    HINT_RETAIN,
+    STEP_TIME,
+    annotation_errors,
+    format_issue,
+    is_paused_as_in_strimzi,
+    is_unmanaged,
+    step_time,
+)
 from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
@@ -92,9 +100,7 @@ def common_status(
             "type": name,
             "status": status,
             "observedGeneration": generation,
-            "lastTransitionTime": known[name]["lastTransitionTime"]
-            if name in known and known[name].get("status") == status
-            else now,
+            "lastTransitionTime": _transition_time(known.get(name, {}), status, now),
             "reason": reason,
             "message": truncate_message(words) if name == "Ready" or status == "True" else "",
         }
@@ -102,6 +108,11 @@ def common_status(
     ]
     status = {"observedGeneration": generation, "conditions": conditions}
     return {**status, "annotations": wrong} if wrong else status
+
+
+def _transition_time(before: Mapping[str, Any], status: str, now: str) -> str:
+    """Return since when a condition has its status; another operator may have written no time."""
+    return str(before.get("lastTransitionTime", now)) if before.get("status") == status else now
 
 
 def _condition_values(
@@ -239,6 +250,54 @@ def topic_status(
     if resource.manifest is not None:
         status["topicName"] = resource.manifest.spec.get("topicName", resource.name)
     return status
+
+
+def kafka_topic_status(resource: Resource, topic: Status, issue: Issue | None, now: str) -> Status:
+    """Return the status of a KafkaTopic in the form of Strimzi's operator.
+
+    ``topic`` is the status that a Topic would have, ``issue`` holds the KafkaTopic as a whole. ``Ready`` is True or
+    False; ``Unmanaged`` or ``ReconciliationPaused`` stands in its place; a ``Warning`` has errors of annotations.
+    """
+    ready = next(each for each in topic["conditions"] if each["type"] == "Ready")
+    kind, status, reason, message = "Ready", ready["status"], ready["reason"], ready["message"]
+    paused = is_paused_as_in_strimzi(resource) or status == "Unknown"
+    if issue:
+        status, reason, message = "False", issue.reason.value, truncate_message(format_issue(issue))
+    elif is_unmanaged(resource):
+        kind, status, reason, message = (
+            "Unmanaged",
+            "True",
+            "Unmanaged",
+            "not changed while strimzi.io/managed is false",
+        )
+    elif paused:
+        kind, status, reason = "ReconciliationPaused", "True", SyncState.PAUSED.value
+        message = message if reason == ready["reason"] else "not changed while strimzi.io/pause-reconciliation is true"
+    conditions = [(kind, status, reason, message)]
+    if wrong := topic.get("annotations"):
+        conditions.append(("Warning", "True", "InvalidAnnotation", truncate_message("; ".join(wrong))))
+    known = {condition.get("type"): condition for condition in resource.status.get("conditions", ())}
+    topic_id = next(
+        (part["topicId"] for part in topic["clusters"] if "topicId" in part), resource.status.get("topicId")
+    )
+    return {
+        "conditions": [
+            {
+                "type": name,
+                "status": value,
+                "lastTransitionTime": _transition_time(known.get(name, {}), value, now),
+                "reason": why,
+                "message": words,
+            }
+            for name, value, why, words in conditions
+        ],
+        # As in Strimzi, a paused resource keeps the generation that was seen before.
+        "observedGeneration": resource.status.get("observedGeneration", 0)
+        if kind == "ReconciliationPaused"
+        else resource.generation,
+        "topicName": resource.status.get("topicName") or resource.topic_name,
+        **({"topicId": topic_id} if topic_id else {}),
+    }
 
 
 def applied_clusters(resource: Resource, results: Mapping[str, TopicResult | None]) -> Sequence[str]:

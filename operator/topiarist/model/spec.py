@@ -90,6 +90,13 @@ class AllowedTopics(Struct, frozen=True):
     name_patterns: tuple[str, ...] = ("*",)
 
 
+class TopicSource(str, Enum):
+    """A kind of resources that declare topics on a cluster: topiarist's own, or those of Strimzi."""
+
+    TOPIC = "Topic"
+    KAFKA_TOPIC = "KafkaTopic"
+
+
 class DriftPolicy(str, Enum):
     """The operator's action for an external change: report it, or correct it."""
 
@@ -273,6 +280,7 @@ class ClusterSpec(Struct, frozen=True, dict=True):
     evidence: UsageSettings = DEFAULT_USAGE_SETTINGS
     source: Source | None = None
     allowed_topics: tuple[AllowedTopics, ...] = DEFAULT_ALLOWED_TOPICS
+    sources: frozenset[TopicSource] = frozenset({TopicSource.TOPIC})
     adopt: tuple[str, ...] = ()
     allow_risk: frozenset[str] = DEFAULT_ALLOWED_RISKS
     allow_deletion: bool = False

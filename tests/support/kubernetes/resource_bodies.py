@@ -37,6 +37,28 @@ def topic(name: str, *, status: Mapping[str, Any] | None = None, meta: Mapping[s
     return parse_resource({**body("Topic", name, sized, **meta), "status": status or {}})
 
 
+def kafka_topic(
+    name: str,
+    *,
+    status: Mapping[str, Any] | None = None,
+    meta: Mapping[str, Any] = {},
+    writes: Mapping[str, str] = {},
+    **spec: Any,
+) -> Resource:
+    """Return a KafkaTopic of the cluster ``prod``, by default with three partitions and three replicas.
+
+    ``writes`` maps field managers to the times when they wrote the status.
+    """
+    owned: dict[str, Any] = {"f:conditions": {}}
+    fields = [
+        {"manager": manager, "subresource": "status", "time": time, "fieldsV1": {"f:status": owned}}
+        for manager, time in writes.items()
+    ]
+    metadata = {"labels": {"strimzi.io/cluster": "prod"}, "managedFields": fields, **meta}
+    made = body("KafkaTopic", name, {"partitions": 3, "replicas": 3, **spec}, **metadata)
+    return parse_resource({**made, "apiVersion": "kafka.strimzi.io/v1", "status": status or {}})
+
+
 def cluster(name: str = "prod", *, meta: Mapping[str, Any] = {}, **spec: Any) -> Resource:
     """Return a Cluster in the namespace ``shop``."""
     where = {"zookeeper": {"connect": "zk:2181"}, "kafkaVersion": "3.9"}

@@ -31,7 +31,6 @@ from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.cluster_worker import (
     CRD_TERMINATING,
     NAMESPACE_TERMINATING,
-    TOPIC_CRD_PATH,
     ClusterSession,
     ClusterWorker,
     PolicyCache,
@@ -42,7 +41,7 @@ from topiarist.kubernetes.cluster_worker import (
 )
 from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult
-from topiarist.kubernetes.resources import FINALIZER, Resource, ResourceSource, parse_resource
+from topiarist.kubernetes.resources import FINALIZER, Resource, ResourceSource, definition_path, parse_resource
 from topiarist.model import spec as spec_
 from topiarist.model.access import KafkaAccess, SecretKeyRef, SecretReference, map_references
 from topiarist.model.plan import Issue, Plan
@@ -306,7 +305,7 @@ class Server:
 
     def __init__(self, objects: Mapping[str, Mapping[str, Any] | int]) -> None:
         self.hangs = False
-        self.objects = {TOPIC_CRD_PATH: STAYS, SHOP: STAYS, PAY: STAYS, **objects}
+        self.objects = {definition_path("Topic"): STAYS, SHOP: STAYS, PAY: STAYS, **objects}
         self.topics: dict[str, Mapping[str, Any]] = {}
         self.topics_answer = 200
         self.asked: list[str] = []
@@ -358,12 +357,29 @@ class Session:
         return {}
 
 
+class KafkaTopics:
+    """What is known of KafkaTopics beside the resources: an error, and the topic operators of Strimzi."""
+
+    def __init__(self) -> None:
+        self.error: TopiaristError | None = None
+        self.declared: set[tuple[str, str]] = set()
+
+    def problem(self) -> TopiaristError | None:
+        """The error."""
+        return self.error
+
+    async def operators(self) -> set[tuple[str, str]]:
+        """The operators."""
+        return self.declared
+
+
 class World(NamedTuple):
     """A Cluster, its Topics and all that they need."""
 
     store: Store
     server: Server
     session: Session
+    kafka_topics: KafkaTopics
 
     def look(self) -> ReconcileResult:
         """One pass over ``prod``."""
@@ -386,12 +402,13 @@ def make_worker(world: World, *, stop: bool = False) -> ClusterWorker:
     """Return the worker of the Cluster in a world."""
     server: Any = world.server
     session: Any = world.session
-    return ClusterWorker(server, PolicyCache(), session, lambda: stop, ClusterIdentities(server, world.store))
+    identities = ClusterIdentities(server, world.store)
+    return ClusterWorker(server, PolicyCache(), session, lambda: stop, identities, world.kafka_topics)
 
 
 def world(*found: Resource, home: Resource | None = None, state: ClusterState | None = None, **objects: Any) -> World:
     """What is declared, and what the API server answers otherwise: of ``shop``, ``pay``, ``definition``, ``secret``."""
-    paths = {"shop": SHOP, "pay": PAY, "definition": TOPIC_CRD_PATH, "secret": SECRET}
+    paths = {"shop": SHOP, "pay": PAY, "definition": definition_path("Topic"), "secret": SECRET}
     store = Store("shop", lambda *_: None)
     for each in (
         home or resource_bodies.cluster(allowDeletion=True, allowedTopics=[{"namespaces": {"from": "All"}}]),
@@ -403,7 +420,7 @@ def world(*found: Resource, home: Resource | None = None, state: ClusterState | 
     server.topics = {
         each.name: resource_bodies.body_of(each) for each in found if each.kind == "Topic" and each.manifest
     }
-    return World(store, server, Session(state or held))
+    return World(store, server, Session(state or held), KafkaTopics())
 
 
 def leaving(name: str = "orders", namespace: str = "shop") -> Resource:
@@ -424,7 +441,7 @@ def test_a_topic_goes_with_its_resource() -> None:
     found = world(leaving(), resource_bodies.topic("stays"))
     assert told(found.look()) == {"orders": [], "stays": []}
     assert found.topics == {"stays"}
-    assert found.server.asked == [TOPIC_CRD_PATH, SHOP, f"{TOPICS} orders"]
+    assert found.server.asked == [definition_path("Topic"), SHOP, f"{TOPICS} orders"]
     quiet = world(resource_bodies.topic("stays"))
     quiet.look()
     assert quiet.server.asked == []
@@ -998,3 +1015,46 @@ def test_usage_is_read_with_the_secrets_of_the_brokers(monkeypatch: pytest.Monke
     assert timeout == 10.0
     assert isinstance(given.access, KafkaAccess)
     assert [Path(each.file).read_text() for each in references(given)] == [PASSWORD]
+
+
+def kafka_topics_of(*found: Resource, **cluster: Any) -> World:
+    """A world with a Cluster that takes KafkaTopics."""
+    return world(*found, home=resource_bodies.cluster(sources=["Topic", "KafkaTopic"], **cluster))
+
+
+def test_a_cluster_waits_for_its_kafka_topics() -> None:
+    """Without them nothing is written, not even for Topics: one of them may be younger than a KafkaTopic."""
+    found = kafka_topics_of(resource_bodies.topic("orders", clusters=["prod"]))
+    found.kafka_topics.error = TopiaristError(Reason.PREREQUISITE_MISSING, "no such kind")
+    assert found.look().error is found.kafka_topics.error
+    found = world(resource_bodies.topic("orders"))
+    found.kafka_topics.error = TopiaristError(Reason.PREREQUISITE_MISSING, "no such kind")
+    assert found.look().error is None  # it takes none
+
+
+def test_a_kafka_topic_is_written_when_it_is_nobodys() -> None:
+    """What a topic operator of Strimzi has is refused with its reason; without one the topic is created."""
+    found = kafka_topics_of(resource_bodies.kafka_topic("orders"), resource_bodies.topic("mine", clusters=["prod"]))
+    found.session.port = MemoryCluster(states.cluster())
+    found.kafka_topics.declared = {("shop", "prod")}
+    (refused,) = told(found.look())["orders"]
+    assert refused[0] is Reason.STRIMZI_ACTIVE
+    assert found.topics == {"mine"}
+    found.kafka_topics.declared = set()
+    assert told(found.look())["orders"] == []
+    assert found.topics == {"mine", "orders"}
+
+
+def test_a_kafka_topic_goes_with_its_consent_alone() -> None:
+    """A deletion keeps the topic; with the annotation it goes, unless the definition of KafkaTopics goes with it."""
+    consent = {"annotations": {"topiarist.dev/deletion-policy": "Delete"}}
+    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kafkatopics.kafka.strimzi.io"
+    for meta, definition, left in (({}, STAYS, {"orders"}), (consent, GOES, {"orders"}), (consent, STAYS, set())):
+        going = resource_bodies.kafka_topic("orders", meta={**GOING, **meta})
+        found = kafka_topics_of(going, allowDeletion=True)
+        found.session.port = MemoryCluster(states.cluster(states.topic("orders", owner=OWNER)))
+        found.server.objects[crd] = definition
+        body = {**resource_bodies.body_of(going), "spec": going.raw_spec, "apiVersion": going.api_version}
+        found.server.topics["orders"] = {**body, "kind": "KafkaTopic"}
+        found.look()
+        assert found.topics == left
