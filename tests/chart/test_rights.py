@@ -39,7 +39,8 @@ def test_secrets_are_read_by_name_alone(everything: dict[str, Any]) -> None:
     A rule with an empty list of names applies to all Secrets.
     """
     (rule,) = [rule for rule in rules(render(everything)) if "secrets" in rule["resources"]]
-    assert rule["resourceNames"] == ["kafka", "kafka-tls", "other", "zookeeper", "zookeeper-tls"]
+    logins = ["cloud", "cloud-ca", "cloud-user", "kafka", "kafka-tls"]
+    assert rule["resourceNames"] == [*logins, "other", "realm", "zookeeper", "zookeeper-tls"]
     assert rule["verbs"] == ["get"]
     for values in ({}, {"clusters": CLUSTER}, {"watchNamespaces": ["a"]}):
         assert not [rule for rule in rules(render(values)) if "secrets" in rule["resources"]]

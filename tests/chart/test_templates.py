@@ -214,7 +214,7 @@ def test_the_network_policy_knows_the_clusters(everything: dict[str, Any]) -> No
     """
     spec = only_document(render(everything), "NetworkPolicy")["spec"]
     ports = [[each["port"] for each in rule["ports"]] for rule in spec["egress"]]
-    assert ports == [[53, 53], [443, 6443], [9093, 9094, 9095], [8443], [2181, 2182, 2281], [4317]]
+    assert ports == [[53, 53], [443, 6443], [9092, 9093, 9094, 9095, 9098], [8443], [2181, 2182, 2281], [4317]]
     assert spec["egress"][2]["to"] == everything["networkPolicy"]["kafkaTo"]
     assert "to" not in spec["egress"][3]
     assert spec["egress"][4]["to"] == everything["networkPolicy"]["zookeeperTo"]

@@ -394,6 +394,8 @@ def _explain_forbidden(error: Violation) -> Iterator[SchemaError]:
     if "required" not in error.limit:
         yield _error(error.path, f"{check.describe_found(error.instance)}, wanted any other name")
         return
+    if not isinstance(error.instance, Mapping):
+        return  # the error of its type says all
     field, other = error.limit["required"]
     yield _error((*error.path, FieldKey(field)), f"found together with {other}, wanted only one of the two")
 

@@ -213,6 +213,7 @@ VALUES = "wanted values with In and NotIn, and only with them"
             ("spec", "kafka", "requestTimeout"),
             'found "1h", wanted a time in whole seconds or minutes, such as 30s',
         ),
+        (cluster(zookeeper={"tls": "a"}), ("spec", "zookeeper", "tls"), 'found "a", wanted a mapping'),
         (cluster(driftPolicy="Undo"), ("spec", "driftPolicy"), 'found "Undo", wanted Report or Correct'),
         (
             cluster(zookeeper={"tls": {"ca": {"file": "a", **SECRET}}}),
