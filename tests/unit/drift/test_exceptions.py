@@ -22,6 +22,7 @@ from support.drift.small_fleet import (
     write_manifests,
     write_snapshot,
 )
+from topiarist.adapters.manifests.source import MAX_ERRORS
 from topiarist.cli.main import run
 from topiarist.model.state import TopicState
 from topiarist.schema import load
@@ -292,6 +293,17 @@ def test_several_errors_of_a_document_are_one_finding(fresh: Path, tmp_path: Pat
     assert (one["topic"], one["line"], other["topic"], other["line"]) == ("orders", 5, "others", 8)
     assert "line 5: " in one["message"]
     assert "; line 6: " in one["message"]
+
+
+def test_an_error_that_is_not_shown_leaves_no_empty_finding(fresh: Path, tmp_path: Path) -> None:
+    """A file with too many errors shows the first; a document after them has a finding that says so."""
+    names = [f"t{number:03}" for number in range(MAX_ERRORS + 1)]
+    add(fresh, "many.yaml", "\n---\n".join(topic_document(name, BOTH, partitions=0) for name in names))
+    assert run_drift(fresh, tmp_path / "report", "-q") == 1
+    messages = [row["message"] for row in invalid_rows(tmp_path / "report")]
+    assert len(messages) == len(names)
+    assert messages[-1].startswith("has errors, which are not shown")
+    assert len({*messages}) == 2
 
 
 def test_an_invalid_cluster_is_left_out(fresh: Path, tmp_path: Path) -> None:

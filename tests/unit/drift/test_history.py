@@ -368,6 +368,7 @@ def test_the_run_names_what_was_judged(fleet: Fleet) -> None:
     names = ("clusters", "unknownClusters", "incompleteClusters", "topicsDeclared", "topicsCompared", "findings")
     assert [row[name] for name in names] == [["us"], ["eu"], [], 2, 1, 2]
     assert dict(row["byClass"]) == {"missing": 1, "unknown": 1}
+    assert row["owner"] == read_summary(fleet.out)["owner"] != ""
 
 
 @pytest.mark.parametrize("table", ["findings", "runs"])

@@ -318,6 +318,17 @@ def test_a_reassignment_of_another_client(brokers: MovingBrokers) -> None:
     assert brokers.throttles() == {"topics/theirs": {LISTS[0]: "*"}}
 
 
+def test_a_reassignment_in_the_same_topic_is_waited_for(brokers: MovingBrokers) -> None:
+    """Another client moves a partition of the topic, so that no other one may move; other topics do not count."""
+    brokers.create("a", (1, 2), (1, 2))
+    brokers.create("theirs", (1, 2), (1, 2))
+    plan = brokers.plan({"a": [(1, 3), (1, 2)]})
+    for name, number in (("a", 1), ("theirs", 0), ("theirs", 1)):
+        brokers.reassign(name, number, (1, 3))
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert brokers.seen[0].waiting_for == "a reassignment of 1 partition by another client"
+
+
 def test_a_topic_that_is_deleted_meanwhile(brokers: MovingBrokers) -> None:
     """The other topic is moved, and a remark names the throttle that was deleted with the topic."""
     brokers.create("a", (1, 2))

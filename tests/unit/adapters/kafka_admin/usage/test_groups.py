@@ -234,6 +234,16 @@ def test_types(entry: Any, kind: GroupType) -> None:
     assert read({"ListGroups": list_of(entry), **answers})[0].groups["g"].type is kind
 
 
+@pytest.mark.parametrize("kind", ["Consumer", "Share", "Streams"])
+def test_a_problem_names_the_request_of_the_type(kind: str) -> None:
+    """A group of each newer type has a request of its own, which the evidence names if it is refused."""
+    name = f"{kind}GroupDescribe"
+    refused = reply(groups=[reply(group_id="g", error_code=30, members=[])])
+    answers = {name: refused, "DescribeShareGroupOffsets": reply(groups=[])}
+    found, problems = read({"ListGroups": list_of(listed("g", kind, kind.lower())), **answers})
+    assert ([each.what for each in problems], found.unread_count) == ([name], 1)
+
+
 def test_an_empty_group_is_not_described() -> None:
     """It has no members, only offsets."""
     script = {
