@@ -170,7 +170,7 @@ def test_a_cluster_that_an_older_definition_let_through_is_refused(reference: di
     assert taken.manifest is None
     assert [*error_texts(taken)] == [
         f"spec.zookeeper.sasl.password: found {found}, wanted secretKeyRef: in a custom "
-        "resource a reference names a key of a Secret, and no file or variable"
+        "resource a reference names a key of a Secret, and no file, variable or command"
     ]
 
 
