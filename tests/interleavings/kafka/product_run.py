@@ -28,7 +28,8 @@ from topiarist.adapters.kafka_admin.read.state import RecordsView
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
 from topiarist.adapters.kafka_admin.records import run as run_module
 from topiarist.adapters.kafka_admin.records import transactions
-from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, FoundTopic, OutcomeUnknown
+from topiarist.adapters.kafka_admin.records.topic import FoundTopic
+from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, OutcomeUnknown
 from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.errors import Reason, TopiaristError
