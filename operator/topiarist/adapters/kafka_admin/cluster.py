@@ -337,8 +337,8 @@ class KafkaCluster:
             if error.reason not in (Reason.RECORDS_LOST, Reason.UNREACHABLE):
                 raise
             read_again(lambda: sync(self._session))
-            run.find()  # a topic that is no longer there looks as if its leader were away
-            if error.reason is Reason.UNREACHABLE:
+            # A topic that is no longer there looks as if its leader were away.
+            if run.find() and error.reason is Reason.UNREACHABLE:
                 raise
         else:
             read_again(lambda: sync_to_read(self._session))
