@@ -52,7 +52,7 @@ HINT_NO_RECORDS = (
 
 _TOPIC_EXISTS, _TOPIC_RESOURCE = 36, 2
 _HINT_NO_IDS = "topiarist needs brokers with topic ids: version 2.8 or later, also in inter.broker.protocol.version"
-_CLEANUP_POLICY, _COMPACT = "cleanup.policy", "compact"
+_CLEANUP_POLICY, _COMPACT, _MIN_IN_SYNC = "cleanup.policy", "compact", "min.insync.replicas"
 
 _REFUSALS = frozenset({37, 38, 39, 40, 42, 44})
 """Codes of a creation that is refused for its sizes, lists or configs, or by a policy: another may be accepted."""
@@ -158,6 +158,8 @@ def create_topic(session: RecordsSession, topic: RecordsTopic, clock: Clock) -> 
         clock.sleep(transactions.RETRY_INTERVAL_S)
     if made.code == _TOPIC_EXISTS:
         return CreatedTopic(found)
+    if 0 < made.factor < int(form.configs.get(_MIN_IN_SYNC, "1")):
+        _set_min_in_sync(session, topic.name, made.factor)  # else no commit is ever taken
     return CreatedTopic(found, found.topic_id, tuple(_describe_differences(topic.name, wanted, form, made)))
 
 
@@ -191,6 +193,18 @@ def _creation_error(session: RecordsSession, name: str, answer: _Answer) -> Topi
     if answer.code in _REFUSALS or answer.code in error_codes.PERMANENT_CODES:
         return TopiaristError(error.reason, str(error.args[0]), error.hint or HINT_NO_RECORDS)
     return error
+
+
+def _set_min_in_sync(session: RecordsSession, name: str, count: int) -> None:
+    """Set ``min.insync.replicas`` of a topic that has fewer replicas than asked for. Raises ``TopiaristError``."""
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    config = resource.AlterableConfig(name=_MIN_IN_SYNC, config_operation=0, value=str(count))
+    wanted = resource(resource_type=_TOPIC_RESOURCE, resource_name=name, configs=[config])
+    answer = session.controller().call(IncrementalAlterConfigsRequest(resources=[wanted], validate_only=False))
+    for each in answer.responses:
+        if each.error_code:
+            what, right = f"cannot set {_MIN_IN_SYNC}={count} of {name}", f"AlterConfigs on the topic {name}"
+            raise session.error_of(each.error_code, what, right, each.error_message)
 
 
 def _describe_differences(name: str, wanted: _Form, sent: _Form, made: _Answer) -> Iterator[str]:
@@ -290,7 +304,7 @@ def _wanted_configs(replica_count: int) -> dict[str, str]:
     """Return the configs of the topic; only the first is needed."""
     return {
         _CLEANUP_POLICY: _COMPACT,
-        "min.insync.replicas": str(min(MIN_IN_SYNC, replica_count)),
+        _MIN_IN_SYNC: str(min(MIN_IN_SYNC, replica_count)),
         "unclean.leader.election.enable": "false",
         # The defaults of the brokers must not compress batches, refuse them for their size, or for the clock of a run.
         "compression.type": "uncompressed",
