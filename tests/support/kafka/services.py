@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka.protocol.admin.topics import CreateTopicsRequest
-
 from support.kafka.controller_checks import ACCEPTED, POLICY_VIOLATION, Verdict
 from support.kafka.fake_kafka import FakeKafka
 from support.kafka.memory_records import RECORDS
+from topiarist.adapters.kafka_admin.protocol.messages import CreateTopicsRequest
 
 _TAKEN = frozenset({"cleanup.policy", "compression.type", "max.message.bytes", "message.timestamp.type"})
 """The configs that one service takes of those of the topic of records."""
