@@ -389,7 +389,7 @@ def test_records() -> None:
     assert some.records == RecordsTopic(transactional_id="team")
     assert (none.kafka and none.kafka.records, none.keeps_records) == (None, False)
     assert check_records("Nothing") == 'spec.kafka.records: found "Nothing", wanted a mapping, or None'
-    assert check_records(3) == "spec.kafka.records: found the number 3, wanted a mapping or None"
+    assert check_records(3) == "spec.kafka.records: found 3, wanted a mapping or None"
 
 
 def check_records(value: object) -> str:
