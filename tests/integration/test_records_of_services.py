@@ -146,7 +146,7 @@ def breaks(kafka: FakeKafka) -> Iterator[Reason]:
 
 
 def test_reading_needs_no_records(bench: Bench) -> None:
-    """Each command that reads ends as it does without records, and warns; no write begins, and the reason is said."""
+    """Each command that reads ends as it does without records, and warns; no write begins, and the reason is shown."""
     kafka = bench.serve(HidingKafka())
     list(kafka.apply(kafka.plan(spec("new", partitions=1, replicationFactor=3))))
     manifests = str(bench.folder / "all.yaml")

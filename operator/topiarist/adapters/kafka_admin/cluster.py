@@ -162,7 +162,7 @@ class KafkaCluster:
         return self._add_left_records(state, records)
 
     def _read_beside_records(self, error: TopiaristError) -> ClusterState:
-        """Read a cluster whose records cannot be read, as ``error`` says. Raises it if nothing else can be read."""
+        """Read a cluster without its records, which ``error`` hides; raise ``error`` if it ends every read."""
         self._recent = None
         if error.reason not in _RECORDS_UNREADABLE:
             raise error

@@ -297,7 +297,7 @@ def test_a_service_that_accepts_one_request_is_asked_once() -> None:
 
 
 def test_a_service_that_compacts_nothing() -> None:
-    """No form is accepted: the first refusal is said, with the way out, and nothing was made."""
+    """No form is accepted: the error has the first refusal and the way out, and nothing was made."""
     service = Service(lambda lists, factor, keys: "no compaction" if "cleanup.policy" in keys else "")
     with pytest.raises(TopiaristError, match="no compaction") as caught:
         service.run()
