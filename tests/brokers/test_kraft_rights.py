@@ -254,6 +254,30 @@ def test_a_first_write_that_fails_for_good_leaves_nothing(guarded: Guarded, may_
     assert guarded.clients.describe([guarded.records.name])[guarded.records.name] is None
 
 
+@pytest.mark.core
+def test_without_records_none_of_their_rights_is_needed(guarded: Guarded) -> None:
+    """Topics are created, grown and deleted without a right on the records; a second run of another owner waits not."""
+    on_topics = {Right(word, "Topic", "t") for word in ("Create", "Alter", "AlterConfigs", "Delete")}
+    access = replace(guarded.grant({DESCRIBE, DESCRIBE_CONFIGS, DESCRIBE_CLUSTER} | on_topics), records=None)
+    cluster_spec = ClusterSpec("prod", kafka=access)
+    changes: tuple[dict[str, Any], ...] = (
+        {"partitions": 1, "replicationFactor": 2},
+        {"partitions": 2, "replicationFactor": 2, "config": {"retention.ms": 5000}},
+        {"ensure": "Absent"},
+    )
+    for fields in changes:
+        for expected in (True, False):
+            with KafkaCluster(access, owner="default") as cluster:
+                wanted = topic_spec("t", cluster_spec, **fields)
+                plan = read_and_plan(cluster, cluster_spec, (wanted,), RunOptions())
+                assert (plan.has_changes, plan.has_refusals) == (expected, False), plan
+                assert {each.result for each in apply_outcomes(cluster, plan).values()} <= {Result.DONE}
+    assert guarded.clients.describe([guarded.records.name, "__topiarist"]) == {
+        guarded.records.name: None,
+        "__topiarist": None,
+    }
+
+
 @pytest.mark.night(area="rights")
 def test_reading_without_the_cluster(guarded: Guarded) -> None:
     """Without Describe on the cluster a plan says that it may be old, and that reassignments are not visible."""

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from support.builders import spec
 from support.cli.runs import run_topiarist
-from support.examples import slow_but
 from support.kafka.fake_kafka import FakeKafka, FakeSession, cut_at, kill_at
 from support.kafka.hidden_requests import WANTED, Bench, HidingKafka
 from support.kafka.memory_records import RECORDS, Killed
@@ -55,12 +54,9 @@ def fail(kafka: FakeKafka, number: int, how: str) -> str:
     return failed[0] if failed else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("service", "how"),
-    slow_but(
-        [("serverless", "killed")],
-        [*((name, how) for name in SERVICES for how in ("killed", "cut")), ("kafka", "gone")],
-    ),
+    ("service", "how"), [*((name, how) for name in SERVICES for how in ("killed", "cut")), ("kafka", "gone")]
 )
 def test_after_a_failed_first_apply_all_reads_work(service: str, how: str) -> None:
     """The first apply ends at each of its requests in turn; afterwards a plan is made, and the next apply ends well."""

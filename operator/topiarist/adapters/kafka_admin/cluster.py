@@ -403,20 +403,21 @@ class KafkaCluster:
 
         Raises ``TopiaristError`` if the brokers take no records.
         """
-        if self._records_topic is None:
-            raise TopiaristError(Reason.NOT_OFFERED, MESSAGE_NO_RECORDS, HINT_KEEP_RECORDS)
+        opened = run or self._open_records()
         capabilities = self._find_offered()
         if capabilities.transactions.is_denied:
             raise TopiaristError(Reason.NOT_OFFERED, f"{capabilities.transactions.why}; {REMEDY_NO_RECORDS}")
         if capabilities.topic_ids.is_denied:
             raise TopiaristError(Reason.NOT_OFFERED, capabilities.topic_ids.why)
-        return run or self._open_records()
+        return opened
 
     def _find_offered(self) -> Capabilities:
         """Return what the cluster can do by the requests that its brokers offer now."""
         return find_capabilities(self._session.any_broker())
 
     def _open_records(self) -> RecordsRun:
+        if self._records_topic is None:
+            raise TopiaristError(Reason.NOT_OFFERED, MESSAGE_NO_RECORDS, HINT_KEEP_RECORDS)
         return RecordsRun(
             self._session,
             self._owner,
@@ -425,7 +426,7 @@ class KafkaCluster:
                 self._read_leader_epoch,
                 self._require_moved,
             ),
-            topic=(self._records_topic or DEFAULT_RECORDS_TOPIC)._replace(known_id=self._records_topic_id),
+            topic=self._records_topic._replace(known_id=self._records_topic_id),
             lock_timeout=self._lock_timeout,
         )
 
