@@ -288,9 +288,8 @@ def test_a_deletion_with_its_resource_that_is_held(allowed: bool, held: dict[str
 
 def test_without_records_nothing_is_lost() -> None:
     """Used consents and the deletions of a day are in the records: without them no deletion and no loss is made."""
-    access = {"kafka": {"bootstrapServers": "b1:9092", "records": "None"}, "zookeeper": None}
-    fields = {key: value for key, value in access.items() if value}
-    home = resource_bodies.cluster(via="Kafka", allowDeletion=True, allowRisk=["DataLoss", "Disruptive"], **fields)
+    access = {"bootstrapServers": "b1:9092", "records": "None"}
+    home = resource_bodies.cluster(via="Kafka", kafka=access, allowDeletion=True, allowRisk=["DataLoss", "Disruptive"])
     found = replace(ours(retention_ms=LONG), record=None, record_valid=False)
     digest = refused_digest(ours(retention_ms=LONG))
     for topic, reason in (
