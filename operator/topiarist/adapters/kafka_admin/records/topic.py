@@ -20,9 +20,9 @@ from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import (
     Disconnected,
     Message,
+    UnsupportedRequest,
     decode_topic_id,
     encode_topic_id,
-    offers,
 )
 from topiarist.adapters.kafka_admin.protocol.messages import (
     CreateTopicsRequest,
@@ -226,10 +226,8 @@ def delete_topic(session: RecordsSession, topic_id: str) -> bool:
     request = DeleteTopicsRequest(topics=[wanted], topic_names=[], timeout_ms=CREATE_TIMEOUT_MS)
     try:
         connection = session.controller()
-        if not offers(connection, request):
-            return False
         answer = connection.call(request, version=connection.version_of(request))
-    except Disconnected:
+    except (Disconnected, UnsupportedRequest):
         return False
     return [each.error_code for each in answer.responses] == [error_codes.NONE]
 
