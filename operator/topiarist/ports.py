@@ -50,11 +50,19 @@ def write_all(_topic: TopicPlan) -> Outcome | None:
     return None
 
 
+def drop_notice(_text: str) -> None:
+    """Drop a notice."""
+
+
 class WriteControl(Struct, frozen=True):
-    """A limit on the pace of writes, and a check directly before each write."""
+    """A limit on the pace of writes, and a check directly before each write.
+
+    ``on_notice`` is called with what the cluster did otherwise than it was asked to, beside the topics of the plan.
+    """
 
     throttle: Throttle | None = None
     guard: WriteGuard = write_all
+    on_notice: Callable[[str], None] = drop_notice
 
 
 NO_CONTROL = WriteControl()

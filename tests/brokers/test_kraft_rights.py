@@ -23,7 +23,7 @@ from support.kafka.clients import Clients
 from support.kafka.kraft import KraftCluster
 from support.kafka.kraft_fixture import KraftFixture
 from support.spec_builders import apply_outcomes, plan_specs, topic_spec
-from topiarist.adapters.kafka_admin.cluster import KafkaCluster
+from topiarist.adapters.kafka_admin.cluster import WARNING_NO_OWNERS, KafkaCluster
 from topiarist.adapters.kafka_admin.read import sync
 from topiarist.adapters.kafka_admin.read.state import WARNING_NO_REASSIGNMENTS
 from topiarist.adapters.kafka_admin.read.sync import LACKS_DESCRIBE, WARNING_UNSYNCED
@@ -214,19 +214,68 @@ DESCRIBE_CONFIGS_OF_RECORDS = Right("DescribeConfigs", "Topic", _RECORDS)
 
 
 @pytest.mark.night(area="rights")
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [
-        (DESCRIBE_CONFIGS, "lacks DescribeConfigs on"),
-        (READ_RECORDS, "lacks Read on the topic __topiarist"),
-    ],
-)
-def test_reading_without_a_right(guarded: Guarded, missing: Right, message: str) -> None:
-    """The run ends, and names the right: it is never taken for "no overrides" or "no records"."""
-    access = guarded.grant(READING - {missing})
+def test_reading_without_a_right(guarded: Guarded) -> None:
+    """The run ends, and names the right: it is never taken for "no overrides"."""
+    access = guarded.grant(READING - {DESCRIBE_CONFIGS})
     own(guarded, "t")
     with KafkaCluster(access, owner="default") as cluster:
-        assert message in refusal(cluster.read)
+        assert "lacks DescribeConfigs on" in refusal(cluster.read)
+
+
+@pytest.mark.core
+def test_reading_without_the_records(guarded: Guarded) -> None:
+    """Without Read on their topic a plan is made with a warning; no topic is owned, and none is free to write."""
+    access = guarded.grant(WRITING - {READ_RECORDS} | {Right("Alter", "Topic")})
+    own(guarded, "t")
+    with KafkaCluster(access, owner="default") as cluster:
+        state = cluster.read()
+        assert state.records_error.reason is Reason.NO_PERMISSION
+        assert "lacks Read on the topic __topiarist" in state.write_block.message
+        assert (state.topics["t"].record, WARNING_NO_OWNERS in state.warnings) == (None, True)
+        plan = plan_specs(cluster, topic_spec("t", partitions=3, replicationFactor=2), run=RunOptions(adopt=("*",)))
+        assert (plan.has_changes, refusal_reasons(plan.topics[0])) == (False, ["NoPermission"])
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("may_delete", [True, False])
+def test_a_first_write_that_fails_for_good_leaves_nothing(guarded: Guarded, may_delete: bool) -> None:
+    """The empty topic is deleted by its id, or the error says that it is left; without transactions none is made."""
+    right = {Right("Delete", "Topic", _RECORDS)} if may_delete else set()
+    access = guarded.grant(WRITING - {WRITE_RECORDS} | right)
+    said = refusal(lambda: change(access))
+    left = guarded.clients.describe([guarded.records.name])[guarded.records.name]
+    assert (left is None, "was deleted again" in said, "is left empty" in said) == (
+        may_delete,
+        may_delete,
+        not may_delete,
+    )
+    access = guarded.grant(WRITING - {TRANSACTIONS})
+    assert "lacks Write on the transactional id" in refusal(lambda: change(access))
+    assert guarded.clients.describe([guarded.records.name])[guarded.records.name] is None
+
+
+@pytest.mark.core
+def test_without_records_none_of_their_rights_is_needed(guarded: Guarded) -> None:
+    """Topics are created, grown and deleted without a right on the records; a second run of another owner waits not."""
+    on_topics = {Right(word, "Topic", "t") for word in ("Create", "Alter", "AlterConfigs", "Delete")}
+    access = replace(guarded.grant({DESCRIBE, DESCRIBE_CONFIGS, DESCRIBE_CLUSTER} | on_topics), records=None)
+    cluster_spec = ClusterSpec("prod", kafka=access)
+    changes: tuple[dict[str, Any], ...] = (
+        {"partitions": 1, "replicationFactor": 2},
+        {"partitions": 2, "replicationFactor": 2, "config": {"retention.ms": 5000}},
+        {"ensure": "Absent"},
+    )
+    for fields in changes:
+        for expected in (True, False):
+            with KafkaCluster(access, owner="default") as cluster:
+                wanted = topic_spec("t", cluster_spec, **fields)
+                plan = read_and_plan(cluster, cluster_spec, (wanted,), RunOptions())
+                assert (plan.has_changes, plan.has_refusals) == (expected, False), plan
+                assert {each.result for each in apply_outcomes(cluster, plan).values()} <= {Result.DONE}
+    assert guarded.clients.describe([guarded.records.name, "__topiarist"]) == {
+        guarded.records.name: None,
+        "__topiarist": None,
+    }
 
 
 @pytest.mark.night(area="rights")

@@ -11,6 +11,7 @@ of the tables below is an error, so that the author of a schema must decide. The
 | `additionalProperties: false` | nothing: an API server warns of unknown fields and drops them |
 | a list or text | a list: see ``_restrict_to_list`` |
 | a map of config values | any scalars: see ``config_schema`` |
+| a map of known fields, or one word | either: see ``_word_or_map`` |
 | `propertyNames` | nothing: CEL cannot see config keys, an admission policy can (``crd.configs``) |
 | `enumDescriptions`, `patternErrorMessage`, `examples`, `default` in lists | a sentence in the description |
 """
@@ -80,6 +81,8 @@ def structural_schema(schema: Schema, definitions: Schema, path: str = "") -> Js
         raise ValueError(f"{path}: no API server knows {', '.join(sorted(unknown))}; add it to one of the tables")
     if _is_config(schema, definitions):
         return config_schema(schema, definitions, path)
+    if isinstance(schema.get("type"), list) and "object" in schema["type"]:
+        return _word_or_map(schema, path)
     result: JsonObject = {"description": description(schema, path)}
     result |= {keyword: schema[keyword] for keyword in _COPIED_KEYWORDS if keyword in schema}
     if "[]" in path:
@@ -110,6 +113,23 @@ def _restrict_to_list(schema: Schema) -> Schema:
         return schema
     text = {"minLength", "maxLength", "pattern", "patternErrorMessage"}
     return {keyword: value for keyword, value in schema.items() if keyword not in text} | {"type": "array"}
+
+
+def _word_or_map(schema: Schema, path: str) -> JsonObject:
+    """Return the schema of a field that takes a map of known fields, or one word.
+
+    A structural schema has one type for a field. So an API server checks the word and the number of the map's fields;
+    the operator checks the fields.
+    """
+    fields = [f"{name}: {field['description']}" for name, field in schema["properties"].items()]
+    return {
+        "description": " ".join([description(schema, path), *fields]),
+        "x-kubernetes-preserve-unknown-fields": True,
+        "minItems": 1,
+        "maxItems": 0,
+        "maxProperties": len(schema["properties"]),
+        "pattern": schema["pattern"],
+    }
 
 
 def _list_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject:

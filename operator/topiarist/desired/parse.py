@@ -264,8 +264,15 @@ def _parse_kafka(manifest: Manifest, given: Mapping[str, Any]) -> KafkaAccess:
     )
 
 
-def _parse_records(given: Mapping[str, Any]) -> RecordsTopic:
-    return RecordsTopic(**_take({"topic": ("name", str), "replicationFactor": ("replication_factor", int)}, given))
+def _parse_records(given: Mapping[str, Any] | str) -> RecordsTopic | None:
+    if isinstance(given, str):
+        return None  # the one text that the schema takes is None
+    fields: _Fields = {
+        "topic": ("name", str),
+        "transactionalId": ("transactional_id", str),
+        "replicationFactor": ("replication_factor", int),
+    }
+    return RecordsTopic(**_take(fields, given))
 
 
 def _parse_sasl(manifest: Manifest, given: Mapping[str, Any]) -> Sasl:

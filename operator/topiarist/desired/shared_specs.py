@@ -229,7 +229,8 @@ class SpecGrouper:
         self._settings = {
             name: numbers.setdefault(_settings_key(cluster), len(numbers)) for name, cluster in clusters.items()
         }
-        self._records_topics = {cluster.kafka.records.name for cluster in clusters.values() if cluster.kafka}
+        accesses = (cluster.kafka for cluster in clusters.values())
+        self._records_topics = {each.records.name for each in accesses if each and each.records}
         self._matches_by_selector: dict[Hashable, tuple[str, ...]] = {}
         self._partitions: dict[Hashable, list[SpecGroup]] = {}
         self._groups: dict[tuple[tuple[str, ...], bool], SpecGroup] = {}

@@ -117,6 +117,8 @@ class ClusterCheck(Struct, frozen=True):
             return
         if found.replica_lists.is_missing:
             yield Advice(("kafka", "placement"), "Brokers", found.replica_lists.why)
+        if access.records is None:
+            return
         for records in (found.transactions, found.compaction):
             if records.is_missing:
                 yield Advice(("kafka", "records"), "None", records.why)

@@ -163,6 +163,10 @@ def _find_errors(resource: Resource) -> Iterator[str]:
 
 HINT_RETAIN = 'annotate the Topic with topiarist.dev/retain: "true" to let it go without deleting its topic'
 
+MESSAGE_NO_MEMORY = (
+    "the operator keeps used consents and the deletions of a day in the records, and this cluster has none"
+    " (spec.kafka.records: None)"
+)
 HINT_ALLOW_RISK = "allowRisk: [DataLoss] in the Cluster"
 
 
@@ -197,6 +201,11 @@ def filter_unapproved(
 
     def judge(topic: TopicPlan, change: Change) -> Issue | None:
         resource = resources[topic.topic]
+        is_loss = isinstance(change, DeleteTopic) or change.assessment.risk is Risk.DATA_LOSS
+        if is_loss and not cluster.keeps_records:
+            reason = Reason.DELETION_HELD if resource.deleting else Reason.DATA_LOSS
+            hint = f"make this change on the command line{f'; or {HINT_RETAIN}' if resource.deleting else ''}"
+            return Issue(reason, MESSAGE_NO_MEMORY, hint=hint)
         if isinstance(change, DeleteTopic):
             return _deletion_issue(topic, cluster, resource, blocked_deletions)
         risk = change.assessment.risk

@@ -461,7 +461,7 @@ def secret_keys(access: Access | None) -> frozenset[SecretKeyRef]:
 
 def _with_records_id(spec: ClusterSpec, topic_id: str) -> ClusterSpec:
     access = spec.access
-    if not isinstance(access, KafkaAccess):
+    if not isinstance(access, KafkaAccess) or access.records is None:
         return spec
     return replace(spec, kafka=replace(access, records=access.records._replace(known_id=topic_id)))
 

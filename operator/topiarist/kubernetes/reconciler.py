@@ -253,7 +253,7 @@ def reconcile_cluster(
     desired = {topic: _desired_spec(each, request.cluster_resource) for topic, each in candidates.items()}
     state, deletions = None, None
     try:
-        state = cluster.read()
+        state = _require_records(cluster.read())
         run = _run_options(request, candidates, state)
         deletions = recent_deletions(state, request.owner, client.utc_now())
         require_cluster_id(request.claimed_id or request.cluster.cluster_id, state.cluster_id)
@@ -305,6 +305,17 @@ def reconcile_cluster(
     _remember_quiet_topics(request, results, planned, has_error=ended_by is not None)
     undeclared = _count_undeclared(request, state)
     return ReconcileResult([*refused, *results], state, report, ended_by, deletions, moves, undeclared)
+
+
+def _require_records(state: ClusterState) -> ClusterState:
+    """Return the state; raise ``TopiaristError`` if the records cannot be read.
+
+    Without them a topic that a Topic lets go would count as one that never was the operator's.
+    """
+    problem = state.records_error
+    if problem.reason:
+        raise TopiaristError(problem.reason, problem.message)
+    return state
 
 
 def _count_undeclared(request: ReconcileRequest, state: ClusterState) -> int:

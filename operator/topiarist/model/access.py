@@ -255,12 +255,13 @@ class RecordsTopic(NamedTuple):
     """The compacted topic of topiarist's records, and the replication factor that it is created with.
 
     ``known_id`` is the topic id that an earlier run has seen, empty if none is known. A topic with another id does not
-    have the records of that run.
+    have the records of that run. The records are written in transactions of ``transactional_id``.
     """
 
     name: str = "__topiarist"
     replication_factor: int = 3
     known_id: str = ""
+    transactional_id: str = "topiarist"
 
 
 DEFAULT_RECORDS_TOPIC = RecordsTopic()
@@ -270,13 +271,13 @@ class KafkaAccess(Struct, frozen=True):
     """The access to a cluster through its brokers.
 
     ``bootstrap_servers`` is ``host:port,host:port``. Without ``sasl`` there is no login, without ``tls`` no encryption.
-    ``request_timeout`` is in seconds.
+    ``request_timeout`` is in seconds. Without ``records`` the cluster keeps none: no lock, and no owners.
     """
 
     bootstrap_servers: str
     sasl: Sasl | None = None
     tls: Tls | None = None
-    records: RecordsTopic = DEFAULT_RECORDS_TOPIC
+    records: RecordsTopic | None = DEFAULT_RECORDS_TOPIC
     request_timeout: float = 30.0
 
     @property

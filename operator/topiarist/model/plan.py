@@ -338,7 +338,8 @@ class Plan(Struct, frozen=True):
     replica is placed. ``config_rules`` (with the relevant settings only) and ``min_version`` are the rules used to
     check configs. ``controller`` and ``controller_epoch`` are information for people and not part of a plan's meaning.
     ``batch`` is the record of the last batch of moves on the cluster: a run that applies the plan first waits for it.
-    ``bypasses_brokers`` is that of the state. ``drain_brokers`` and ``move_settings`` are for the texts about moves,
+    ``bypasses_brokers`` is that of the state, ``keeps_records`` that of the cluster.
+    ``drain_brokers`` and ``move_settings`` are for the texts about moves,
     and not part of a plan's meaning either: they are their cause and their pace. Nor is ``usage``, the usage of planned
     topics by name, with its ``evidence``; None if it was not read. ``implied`` are the topics that a
     first write would make.
@@ -365,6 +366,7 @@ class Plan(Struct, frozen=True):
     controller_epoch: int = 0
     batch: BatchRecord | None = None
     bypasses_brokers: bool = True
+    keeps_records: bool = True
     drain_brokers: frozenset[int] = frozenset()
     move_settings: MoveSettings = NO_MOVES
     evidence: Evidence | None = None

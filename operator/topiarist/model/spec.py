@@ -301,6 +301,11 @@ class ClusterSpec(Struct, frozen=True, dict=True):
             return self.kafka or self.zookeeper
         return self.kafka if self.via is Via.KAFKA else self.zookeeper
 
+    @property
+    def keeps_records(self) -> bool:
+        """Return whether topiarist keeps records on the cluster: owners, the lock, a freeze, moves in flight."""
+        return not isinstance(self.access, KafkaAccess) or self.access.records is not None
+
     def defaults(self) -> Mapping[str, Any]:
         """Return the defaults that are set, under the field names of a manifest."""
         sizes = {"partitions": self.default_partitions, "replicationFactor": self.default_replication_factor}
@@ -322,8 +327,8 @@ class ClusterSpec(Struct, frozen=True, dict=True):
         """Return the software that keeps its own data in a topic, ``Kafka`` or ``topiarist``; empty if none does."""
         if topic in INTERNAL_TOPICS:
             return "Kafka"
-        own = {DEFAULT_RECORDS_TOPIC.name, self.kafka.records.name if self.kafka else DEFAULT_RECORDS_TOPIC.name}
-        return "topiarist" if topic in own else ""
+        records = self.kafka.records if self.kafka else None
+        return "topiarist" if topic in (DEFAULT_RECORDS_TOPIC.name, records and records.name) else ""
 
 
 class TopicSpec(Struct, frozen=True):

@@ -322,7 +322,7 @@ class ClusterState(Struct, frozen=True):
     ``known_configs`` are the topic configs that the brokers describe, by name; None if the brokers were not asked.
     ``fenced_brokers`` are registered brokers that take no part for now, with their racks; they are not in ``brokers``.
     ``records_topic_id`` is the id of the topic that holds the ownership records; empty if znodes hold them, or if there
-    are none.
+    are none. ``records_error`` is set if the records exist and cannot be read: then no topic counts as owned.
 
     ``evidence`` says how complete ``usage`` is, which has the usage of topics by name; None if it was not asked for.
     ``capabilities`` are those of the cluster by the way to it.
@@ -356,6 +356,7 @@ class ClusterState(Struct, frozen=True):
     known_configs: Mapping[str, KnownConfig] | None = None
     fenced_brokers: Mapping[int, str | None] = field(default_factory=dict)
     records_topic_id: str = ""
+    records_error: WriteBlock = WriteBlock()
     evidence: Evidence | None = None
     usage: Mapping[str, TopicUsage] = field(default_factory=dict)
     capabilities: Capabilities = APACHE_KAFKA

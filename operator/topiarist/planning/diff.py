@@ -280,7 +280,8 @@ def _diff_config(builder: TopicPlanBuilder, topic: TopicState) -> None:
         if key in recorded_keys or (spec.remove_unmanaged and context.rules.is_certain(key, min_version)):
             wanted.append((key, None))
         else:
-            message = f"{key} {stored[key]}: not in the manifest and not set by topiarist, so it stays"
+            who = "not set by topiarist" if context.cluster.keeps_records else "no record shows who set it"
+            message = f"{key} {stored[key]}: not in the manifest and {who}, so it stays"
             builder.add_notice(Reason.UNMANAGED, message)
     allowed = []
     for key, text in sorted(wanted):

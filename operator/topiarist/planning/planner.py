@@ -189,9 +189,9 @@ _DEFAULTS = {PARTITIONS_SETTING: "50", FACTOR_SETTING: "3"}
 
 def find_implied_topics(state: ClusterState, cluster: ClusterSpec) -> tuple[ImpliedTopic, ...]:
     """Return the topics that the first write to a cluster makes; none through ZooKeeper, and of those that exist."""
-    if state.bypasses_brokers:
-        return ()
     records = cluster.kafka.records if cluster.kafka else DEFAULT_RECORDS_TOPIC
+    if state.bypasses_brokers or records is None:
+        return ()
     settings = {**_DEFAULTS, **state.broker_defaults}
     partitions, factor = int(settings[PARTITIONS_SETTING]), int(settings[FACTOR_SETTING])
     found = (
@@ -284,6 +284,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
             *warnings,
             *_bypass_warnings(state, plans),
             *_deletion_warnings(state, plans),
+            *(() if cluster.keeps_records else (WARNING_NO_RECORDS,)),
             *((f"only topics selected by {options.selection} were compared",) if options.selection else ()),
         ),
         sizes=_measure_topics(state, options, declared),
@@ -296,6 +297,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         controller_epoch=state.controller_epoch,
         batch=state.batch,
         bypasses_brokers=state.bypasses_brokers,
+        keeps_records=cluster.keeps_records,
         implied=find_implied_topics(state, cluster),
         drain_brokers=cluster.drain_brokers,
         move_settings=cluster.moves,
@@ -380,7 +382,9 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
     """
     spec, owner = builder.spec, builder.context.options.owner
     after = record
-    if builder.changes and isinstance(builder.changes[0], DeleteTopic):
+    if not builder.context.cluster.keeps_records:
+        after = None
+    elif builder.changes and isinstance(builder.changes[0], DeleteTopic):
         after = OwnershipRecord(owner, deleted=True)
     elif builder.changes and isinstance(builder.changes[0], CreateTopic):
         after = record_after(owner, spec, builder.changes[0].config, len(builder.changes[0].replicas), None)
@@ -452,7 +456,7 @@ def _plan_existing(builder: TopicPlanBuilder, topic: TopicState) -> None:
     builder.notices += steps
     find_problems(builder, topic)
     # An adoption without a difference changes only the record, so it needs no permission.
-    differs = bool(builder.changes or builder.refusals)
+    differs = bool(builder.changes or builder.refusals) and builder.context.cluster.keeps_records
     if record is None and differs and not builder.spec.observe_only and not run.may_adopt(topic.name):
         withheld, builder.changes = tuple(builder.changes), []
         hint = f"to adopt and change it, pass --adopt={topic.name}, or --adopt='*' for all topics"
@@ -482,14 +486,14 @@ def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
     if builder.context.cluster.is_protected(topic.name):
         reason, hint = Reason.PROTECTED_TOPIC, HINT_PROTECTED_TOPIC
         message = "belongs to other software, so topiarist does not delete it"
-    elif record is None:
+    elif record is None and builder.context.cluster.keeps_records:
         reason, hint = Reason.NOT_ADOPTED, "adopt it first (ensure: Present), then delete it"
         message = "had no ownership record before this run, so topiarist does not delete it"
-    elif record.owner != owner:
+    elif record is not None and record.owner != owner:
         reason = Reason.NOT_OWNED
         hint = f"leave it to its owner, or take ownership first (ensure: Present, --take-ownership={topic.name})"
         message = f"belongs to owner {record.owner}, this run is {owner}: it is not deleted"
-    elif record.deleted:
+    elif record is not None and record.deleted:
         # With delete.topic.enable=false a controller in ZooKeeper mode removes the request and keeps the topic.
         reason = Reason.DELETION_DISABLED
         hint = "keep the topic (ensure: Present, or unmanage it); or set delete.topic.enable=true on the brokers, "
@@ -576,6 +580,12 @@ def _deletion_warnings(state: ClusterState, plans: Sequence[TopicPlan]) -> Itera
             "topics are deleted by name: apply compares the id of each directly before, and would delete a topic that"
             f" is deleted and recreated in between ({by_id.why})"
         )
+
+
+WARNING_NO_RECORDS = (
+    "without records (spec.kafka.records: None): each topic with a manifest counts as managed; there is no lock, no"
+    " owner and no freeze, and nothing is removed by omission (docs/promises.md)"
+)
 
 
 def _bypass_warnings(state: ClusterState, plans: Sequence[TopicPlan]) -> Iterable[str]:

@@ -127,8 +127,10 @@ def _is_already_applied(plan: TopicPlan, current: CurrentTopic) -> bool:
         # The deletion record proves that topiarist, and not another client, requested the deletion.
         return (current.topic is None or current.marked_for_deletion) and current.record == plan.record_after
     topic = current.topic
-    if topic is None or current.marked_for_deletion or not topic.record_valid or topic.record != plan.record_after:
+    if topic is None or current.marked_for_deletion or topic.record != plan.record_after:
         return False
+    if not topic.record_valid and plan.record_after is not None:
+        return False  # a cluster without records has topics by value alone
     if plan.before is not None and _is_recreated(plan.before, topic):
         return False
     return all(_is_change_applied(change, topic) for change in plan.changes)

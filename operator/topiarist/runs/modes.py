@@ -217,6 +217,10 @@ class ApplySavedPlan(ApplyManifests):
         """Return the part of a cluster's saved plan that is left to do; keep what is done or in conflict."""
         plan, spec = self._plans[name], self.clusters[name]
         require_same_cluster(plan, state)
+        if plan.keeps_records != spec.keeps_records:
+            made, run = (("with" if each else "without") for each in (plan.keeps_records, spec.keeps_records))
+            message = f"the plan was made {made} records, and this run is {run} (spec.kafka.records of the Cluster)"
+            raise TopiaristError(Reason.WRONG_CLUSTER, message, "make a new plan")
         # The config rules and the Kafka version are taken from the run: the plan file is not trusted for them.
         rules = spec.config_rules.for_cluster(state.mode, state.known_configs).with_relevant_settings()
         revalidated = revalidate(replace(plan, config_rules=rules, min_version=state.min_version), state)
@@ -497,7 +501,11 @@ def apply_plans(
             plan,
             stop=stop,
             on_outcome=on_outcome,
-            control=WriteControl(waits.get(plan.cluster), sessions.guard_of(plan.cluster)),
+            control=WriteControl(
+                waits.get(plan.cluster),
+                sessions.guard_of(plan.cluster),
+                lambda text: listener.on_message(text, important=True),
+            ),
             move_options=MoveOptions(
                 sessions.specs[plan.cluster].moves,
                 not settings.no_wait,

@@ -55,6 +55,8 @@ def describe_expected(schema: Mapping[str, Any]) -> str:
         kind, *others = schema["type"]
         if others == ["null"]:
             return f"{_TYPE_NAMES[kind]}{bounds} or null"
+        if kind == "object":
+            return f"{_TYPE_NAMES[kind]} or {schema['pattern'].strip('^$')}"
         return (
             f"{_TYPE_NAMES[kind]} or {_TYPE_NAMES[others[0]]}" if kind == "array" else "text, a number, true or false"
         )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from interleavings.kafka.world import Budget, Scenario
+from interleavings.replay import RunSpec
 from interleavings.zookeeper.world import declare, make_run
+from topiarist.model.access import KafkaAccess
 from topiarist.model.moves import BatchLimits
+from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord
 
 _RECORD = OwnershipRecord("default", ("retention.ms",))
@@ -30,6 +34,14 @@ _OWNED_ONE: Any = {"a": (((1,),), _LONG, _RECORD)}
 _RAISE = make_run(declare("a", 1, _LONG, factor=2))
 _GROW_ONE = make_run(declare("a", 2, _LONG))
 _RAISE_ONE_BY_ONE = make_run(declare("a", 2, _LONG, factor=2), batch=BatchLimits(partitions=1))
+
+
+def _without_records(*runs: RunSpec) -> tuple[RunSpec, ...]:
+    """Return runs on a cluster that keeps no records."""
+    cluster = ClusterSpec(kafka=KafkaAccess("b1:9092", records=None))
+    found = {id(run): replace(run, cluster=cluster) for run in runs}
+    return tuple(found[id(run)] for run in runs)
+
 
 _CLIENT = (
     ("delete", "a", None),
@@ -69,10 +81,24 @@ SMALL = {
     ),
     "API: two moves": Scenario((_RAISE_ONE_BY_ONE,), _OWNED, _LOSS_AND_CRASH),
     "API: moves and a freeze": Scenario((_RAISE_ONE_BY_ONE, _FREEZE), _OWNED, freezes=(1,)),
+    "API: no records, one run": Scenario(_without_records(_TWO), _FOUND, Budget(losses=2, crashes=1)),
+    "API: no records, two creations": Scenario(_without_records(_CREATE, _CREATE_MORE), {}, _LOSS_AND_CRASH),
+    "API: no records, two equal creations": Scenario(_without_records(_CREATE, _CREATE), {}, _LOSS_AND_CRASH),
+    "API: no records, two growths": Scenario(_without_records(_GROW, _GROW_MORE), _FOUND, _LOSS_AND_CRASH),
+    "API: no records, two changes": Scenario(_without_records(_CONFIGURE, _CONFIGURE_MORE), _FOUND, _CRASH),
+    "API: no records, deletion and growth": Scenario(_without_records(_DELETE, _GROW), _FOUND, _CRASH),
+    "API: no records, a creation, a delay": Scenario(_without_records(_CREATE, _CREATE), {}, _DELAY_AND_CRASH),
+    "API: no records, another client": Scenario(
+        _without_records(_GROW), _FOUND, Budget(client_actions=2), client_actions=_CLIENT
+    ),
     "API: a freeze": Scenario((_GROW, _FREEZE), _OWNED, _LOSS_AND_CRASH, freezes=(1,)),
 }
 
 LARGE = {
+    "API: no records, two different runs": Scenario(_without_records(_TWO, _TWO_MORE), _FOUND, _LOSS_AND_CRASH),
+    "API: no records, two growths, everything": Scenario(
+        _without_records(_GROW, _GROW_MORE), _FOUND, Budget(1, 1, 1, 1)
+    ),
     "API: two moves, everything": Scenario((_RAISE_ONE_BY_ONE,), _OWNED, Budget(1, 1, 1, 1)),
     "API: a move and a growth": Scenario((_RAISE, _GROW_ONE), _OWNED_ONE),
     "API: two moves, another client": Scenario(

@@ -164,7 +164,8 @@ class KafkaModel:
         self, world: World, index: int, request: AdminRequest, plan: Plan | None
     ) -> tuple[tuple[tuple[str, int, int], ...], World, tuple[str, ...]]:
         """Carry out an Admin request of a run, and check it."""
-        finds = tuple(check_admin_request(world, index, request, plan))
+        keeps_records = self.scenario.keeps_records
+        finds = tuple(check_admin_request(world, index, request, plan, keeps_records=keeps_records))
         names = {topic_id(topic): name for name, topic in world.topics}
         after, results = _execute_admin(world, request)
         if request.kind == "move" and plan:
@@ -172,7 +173,8 @@ class KafkaModel:
         changed = [names.get(name, name) for name, code, _ in results if not code and request.kind not in moves.KINDS]
         run = after.runs[index]
         run = run._replace(
-            touched=tuple(sorted({*run.touched, *changed})), overtaken=run.overtaken + (world.newest != index)
+            touched=tuple(sorted({*run.touched, *changed})),
+            overtaken=run.overtaken + (keeps_records and world.newest != index),
         )
         if run.overtaken > 1:
             finds = (*finds, "two requests of a run are carried out after another run has taken over")

@@ -28,11 +28,13 @@ from topiarist.adapters.kafka_admin.read.state import RecordsView
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
 from topiarist.adapters.kafka_admin.records import run as run_module
 from topiarist.adapters.kafka_admin.records import transactions
-from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, FoundTopic, OutcomeUnknown
+from topiarist.adapters.kafka_admin.records.topic import FoundTopic
+from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, OutcomeUnknown
 from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, ClusterMode
+from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.plan import Plan
 from topiarist.model.state import ClusterState, Freeze, TopicState, WriteBlock
 from topiarist.ports import MoveOptions
@@ -308,6 +310,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
         _session=client,
         _owner=run.options.owner,
         _lock_timeout=_FOREVER_S,
+        _records_topic=DEFAULT_RECORDS_TOPIC if run.cluster.keeps_records else None,
         _records_topic_id="",
         _open_records=open_records,
         _recent=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from interleavings.kafka import moves
 from interleavings.kafka.world import AdminRequest, Run, Scenario, Topic, World, topic_id
@@ -11,7 +12,7 @@ from topiarist.adapters.kafka_admin.records import transactions
 from topiarist.adapters.kafka_admin.write.chunks import Kind, needs_request
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
-from topiarist.model.plan import Plan, TopicPlan, UpdateConfig
+from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Plan, TopicPlan, UpdateConfig
 
 _SENDING_S = transactions.LEASE_S - transactions.MARGIN_S
 _COMMITTED_RESULTS = frozenset({Result.DONE, Result.UNKNOWN, Result.PENDING})
@@ -31,12 +32,17 @@ def check_commit(before: World, after: World, index: int) -> Iterator[str]:
             yield "a run begins a chunk while the lease of another run lasts"
 
 
-def check_admin_request(world: World, index: int, request: AdminRequest, plan: Plan | None) -> Iterator[str]:
+def check_admin_request(
+    world: World, index: int, request: AdminRequest, plan: Plan | None, *, keeps_records: bool = True
+) -> Iterator[str]:
     """Yield a sentence for each property that an Admin request violates where it is carried out.
 
-    ``plan`` is None if the request was delayed.
+    ``plan`` is None if the request was delayed. Without records there is no lock, no freeze and no intent.
     """
     records, run = world.records, world.runs[index]
+    if not keeps_records:
+        yield from _check_changes(world, run, request, plan) if plan else ()
+        return
     if world.newest != index:
         yield f"{request.kind} is carried out after another run has taken over"
     elif records.gate is not None:
@@ -52,16 +58,42 @@ def check_admin_request(world: World, index: int, request: AdminRequest, plan: P
     names = {topic_id(topic): name for name, topic in world.topics}
     for key, _ in request.items:
         name = names.get(key, key) if request.kind == "delete" else key
+        record = records.topics.get(name)
+        if world.topic(name) and (record is None or record.intent is None) and world.newest == index:
+            yield f"{request.kind} is sent without an intent"
+    yield from _check_changes(world, run, request, plan)
+
+
+def _check_changes(world: World, run: Run, request: AdminRequest, plan: Plan) -> Iterator[str]:
+    """Yield a sentence for each topic of a request that has another value than planned, or another topic before it."""
+    names = {topic_id(topic): name for name, topic in world.topics}
+    for key, wanted in request.items:
+        name = names.get(key, key) if request.kind == "delete" else key
         planned = next((each for each in plan.topics if each.topic == name), None)
-        topic, record = world.topic(name), records.topics.get(name)
+        topic = world.topic(name)
+        if planned and not _is_planned(request.kind, wanted, planned):
+            yield f"{request.kind} is sent with other values than those of the plan"
         if planned is None or topic is None:
             continue
-        if (record is None or record.intent is None) and world.newest == index:
-            yield f"{request.kind} is sent without an intent"
         yield from _check_change(request.kind, planned, topic, "carried out on")
         seen = dict(run.seen).get(name)
         if seen is not None:
             yield from _check_change(request.kind, planned, seen, "sent although the run has seen")
+
+
+def _is_planned(kind: str, wanted: Any, planned: TopicPlan) -> bool:
+    """Return whether the plan of a topic has what a request asks for."""
+    for change in planned.changes:
+        match change:
+            case CreateTopic(replicas, config) if kind == "create":
+                return bool(wanted == (replicas, tuple(config.items())))
+            case AddPartitions(replicas=replicas) if kind == "grow":
+                return bool(wanted == (change.total, replicas))
+            case UpdateConfig(items) if kind == "configure":
+                return dict(wanted) == {item.key: item.after for item in items}
+            case DeleteTopic() if kind == "delete":
+                return True
+    return False
 
 
 def _check_change(kind: str, planned: TopicPlan, topic: Topic, how: str) -> Iterator[str]:

@@ -155,6 +155,11 @@ class Scenario:
     freezes: tuple[int, ...] = ()
     client_actions: tuple[tuple[str, str, Any], ...] = ()
 
+    @property
+    def keeps_records(self) -> bool:
+        """Return whether the runs keep records, and so one of two waits."""
+        return all(run.cluster.keeps_records for run in self.runs)
+
 
 def topic_uuid(number: int) -> uuid.UUID:
     """Return the id of the ``number``-th topic."""
@@ -233,7 +238,8 @@ _CARRY_OUT = {"create": _create, "configure": _configure, "grow": _grow, "delete
 def first_world(scenario: Scenario, states: list[int]) -> World:
     """Return the first state of a scenario: the records topic exists, and the runs are about to begin."""
     world = World((), (), tuple(map(Run, states)), scenario.budget)
-    values: dict[bytes, bytes | None] = {codec.META.encode(): encode_value(META)}
+    meta = encode_value(META) if scenario.keeps_records else None
+    values: dict[bytes, bytes | None] = {codec.META.encode(): meta}
     for name, (replicas, config, record) in sorted(scenario.topics.items()):
         topic = Topic(world.next_number, replicas, tuple(sorted(config.items())))
         world = world.with_topic(name, topic)._replace(next_number=world.next_number + 1)

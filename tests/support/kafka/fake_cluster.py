@@ -58,7 +58,8 @@ class FakeCluster:
 
     ``sent`` has the names of the Admin requests that arrived, and ``changes`` the topics that were changed, in order.
     ``faults`` are used up one after the other by the requests of a name. ``vetoes`` are asked for each element.
-    ``stopped`` are the brokers that are registered and do not run.
+    ``stopped`` are the brokers that are registered and do not run. ``reshape`` is called with each topic that is to be
+    created, before anything else: a service makes of it what it likes, or refuses it by a code and a message.
     """
 
     def __init__(self, *, brokers: Iterable[Broker] = (), release: str = NEWEST) -> None:
@@ -70,6 +71,7 @@ class FakeCluster:
         self.changes: list[tuple[str, str]] = []
         self.faults: dict[str, list[Fault]] = {}
         self.vetoes: list[Veto] = []
+        self.reshape: Callable[[Any], Verdict] = lambda topic: ACCEPTED
         self.quota: int | None = None
         self._next_id = 1
 
@@ -112,6 +114,7 @@ class FakeCluster:
         return answer
 
     def _create(self, request: Message) -> Message:
+        reshaped = {topic.name: self.reshape(topic) for topic in request.topics}
         doubles = _doubles(topic.name for topic in request.topics)
         names = {*self.topics}
         is_large = sum(len(topic.assignments) for topic in request.topics) > checks.MAX_PARTITIONS
@@ -120,6 +123,8 @@ class FakeCluster:
             lists = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
             config = {each.name: each.value for each in topic.configs}
             code, message = self._veto(topic.name, topic)
+            if not code:
+                code, message = reshaped[topic.name]
             if not code and topic.name in doubles:
                 code, message = checks.INVALID_REQUEST, "Duplicate topic name."
             elif not code and is_large:

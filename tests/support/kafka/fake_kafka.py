@@ -47,12 +47,13 @@ raise ``Killed`` or ``Disconnected``.
 class FakeKafka(MemoryBroker):
     """Three brokers with topics, records and transactions.
 
-    ``hook`` watches all sessions that are opened afterwards.
+    ``hook`` watches all sessions that are opened afterwards, and ``access`` is theirs.
     """
 
     def __init__(self, release: str = NEWEST) -> None:
         super().__init__(cluster_id="ID", release=release, marker_delay=0.05)
         self.hook: Hook = no_hook
+        self.access = KafkaAccess("fake:9092")
         self.delayed: list[tuple[float, Any]] = []
 
     def open(self, owner: str = "default", *, lock_timeout: float = 600.0, session: Any = None) -> KafkaCluster:
@@ -111,7 +112,7 @@ class FakeSession(MemorySession):
         super().__init__(kafka.release, kafka.call)
         self.kafka = kafka
         self.hook = hook
-        self.access = KafkaAccess("fake:9092")
+        self.access = kafka.access
         self.hosts = "fake:9092"
         self.requests: Mapping[tuple[str, str], int] = {}
         self.read_versions = kafka.read_versions

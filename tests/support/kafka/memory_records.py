@@ -33,7 +33,7 @@ from support.kafka.requests import Epoch, TransactionClient
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.records import transactions as records_topic
+from topiarist.adapters.kafka_admin.records import topic as records_topic
 from topiarist.adapters.kafka_admin.records.transactions import Clock
 from topiarist.errors import TopiaristError
 from topiarist.kafka.config_rules import is_supported, kafka_default
@@ -159,7 +159,8 @@ class MemoryBroker(MemorySession):
     # What other clients and the brokers themselves do.
     def create_topic(self) -> None:
         """Create the topic of records as another run does."""
-        self.cluster.call(records_topic._create_request(RECORDS, (1, 2, 3)))
+        form = records_topic._Form((1, 2, 3), records_topic._wanted_configs(3))
+        self.cluster.call(records_topic._create_request(RECORDS, form, validate_only=False))
         self.catch_up()
 
     def delete_topic(self) -> None:

@@ -381,6 +381,25 @@ def test_everything_about_the_brokers() -> None:
     )
 
 
+def test_records() -> None:
+    """The topic and the transactional id have defaults, and None is a cluster without records."""
+    some = parsed(kafka={"bootstrapServers": "b:9092", "records": {"transactionalId": "team"}}).kafka
+    none = parsed(kafka={"bootstrapServers": "b:9092", "records": "None"})
+    assert some is not None
+    assert some.records == RecordsTopic(transactional_id="team")
+    assert (none.kafka and none.kafka.records, none.keeps_records) == (None, False)
+    assert check_records("Nothing") == 'spec.kafka.records: found "Nothing", wanted a mapping, or None'
+    assert check_records(3) == "spec.kafka.records: found 3, wanted a mapping or None"
+
+
+def check_records(value: object) -> str:
+    """Return the error of a document with these records."""
+    kafka = {"bootstrapServers": "b:9092", "records": value}
+    body = {"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "prod"}, "spec": {"kafka": kafka}}
+    (error,) = check.check(body)
+    return error.message
+
+
 def test_everything_about_zookeeper() -> None:
     """Both logins, TLS and the size of a packet; each part may be missing."""
 

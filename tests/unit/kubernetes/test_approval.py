@@ -31,6 +31,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import client
 from topiarist.kubernetes.approval import (
     HINT_ALLOW_RISK,
+    MESSAGE_NO_MEMORY,
     RECREATE,
     TAKE_OWNERSHIP,
     annotation_errors,
@@ -283,6 +284,25 @@ def test_a_deletion_with_its_resource_that_is_held(allowed: bool, held: dict[str
     assert refusal.reason is Reason.DELETION_HELD
     assert 'topiarist.dev/retain: "true"' in refusal.hint
     assert not found.changes
+
+
+def test_without_records_nothing_is_lost() -> None:
+    """Used consents and the deletions of a day are in the records: without them no deletion and no loss is made."""
+    access = {"bootstrapServers": "b1:9092", "records": "None"}
+    home = resource_bodies.cluster(via="Kafka", kafka=access, allowDeletion=True, allowRisk=["DataLoss", "Disruptive"])
+    found = replace(ours(retention_ms=LONG), record=None, record_valid=False)
+    digest = refused_digest(ours(retention_ms=LONG))
+    for topic, reason in (
+        (absent(), Reason.DATA_LOSS),
+        (absent(deletionTimestamp="2026-02-01T00:00:00Z", finalizers=[FINALIZER]), Reason.DELETION_HELD),
+        (asking(digest), Reason.DATA_LOSS),
+    ):
+        (plan,) = left(home, topic, found).topics
+        (refusal,) = plan.refusals
+        assert (plan.changes, refusal.reason, refusal.message) == ((), reason, MESSAGE_NO_MEMORY)
+        assert refusal.hint.startswith("make this change on the command line")
+    longer = resource_bodies.topic("orders", config={"retention.ms": "1209600000"})
+    assert left(home, longer, found).has_changes
 
 
 MINE, THEIRS = OwnershipRecord(OWNER), OwnershipRecord("somebody")

@@ -992,7 +992,9 @@ def test_a_session_knows_the_topic_of_records(opened: list[Opened], tmp_path: Pa
     session.cluster(by_kafka, {}, "second")
     (only,) = opened
     assert isinstance(only.spec.access, KafkaAccess)
-    assert only.spec.access.records.known_id == "first"
+    records = only.spec.access.records
+    assert records is not None
+    assert records.known_id == "first"
 
 
 def test_usage_is_read_with_the_secrets_of_the_brokers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

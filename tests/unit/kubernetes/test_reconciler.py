@@ -377,6 +377,16 @@ def test_a_pass_over_another_kafka_cluster_writes_nothing() -> None:
         assert (seen.error.reason, seen.topic_results, port.writes) == (Reason.WRONG_CLUSTER, [], 0)
 
 
+def test_records_that_cannot_be_read_end_the_pass() -> None:
+    """A Topic that is let go is not released as one that never was the operator's; nothing is planned."""
+    lost = WriteBlock(Reason.RECORDS_LOST, "the records of topiarist cannot be read: gone")
+    unreadable = replace(states.cluster(), write_block=lost, records_error=lost)
+    leaving = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
+    seen = reconcile_cluster(MemoryCluster(unreadable), make_request(resource_bodies.cluster(), leaving), lambda: False)
+    assert seen.error is not None
+    assert (seen.error.reason, seen.topic_results) == (Reason.RECORDS_LOST, [])
+
+
 def test_a_topic_is_read_again_before_its_deletion() -> None:
     """A Topic that does not exist any more deletes nothing; one that is as it was does."""
     leaving = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)

@@ -17,8 +17,13 @@ from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities, find_mode
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
-from topiarist.adapters.kafka_admin.read.refusals import find_refusals
-from topiarist.adapters.kafka_admin.read.state import RecordsView, read_capabilities, read_state
+from topiarist.adapters.kafka_admin.read.refusals import NO_MOVES_WITHOUT_RECORDS, find_refusals
+from topiarist.adapters.kafka_admin.read.state import (
+    REMEDY_NO_RECORDS,
+    RecordsView,
+    read_capabilities,
+    read_state,
+)
 from topiarist.adapters.kafka_admin.read.sync import read_quorum, sync, sync_to_read
 from topiarist.adapters.kafka_admin.read.topic_reader import (
     FirstLook,
@@ -30,11 +35,11 @@ from topiarist.adapters.kafka_admin.read.topic_reader import (
     read_again,
     read_broker_throttles,
 )
-from topiarist.adapters.kafka_admin.records.codec import Records, TopicRecord, merge_moved, resolve
+from topiarist.adapters.kafka_admin.records.codec import NoRecords, Records, TopicRecord, merge_moved, resolve
 from topiarist.adapters.kafka_admin.records.run import ClusterView, LeftRecordsCheck, RecordsRun, check_left_records
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
-from topiarist.model.access import KafkaAccess
+from topiarist.model.access import DEFAULT_RECORDS_TOPIC, KafkaAccess
 from topiarist.model.capabilities import Capabilities
 from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
@@ -48,6 +53,7 @@ from topiarist.model.state import (
     MovedRecords,
     TopicInspection,
     TopicState,
+    WriteBlock,
 )
 from topiarist.planning.builder import find_impossible
 from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
@@ -55,6 +61,27 @@ from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 if TYPE_CHECKING:
     from topiarist.adapters.kafka_admin.moves.look import MoveReader
+
+WARNING_NO_OWNERS = "the records cannot be read: no topic counts as owned, and who may change it is not known"
+_RECORDS_UNREADABLE = frozenset(
+    {
+        Reason.NO_PERMISSION,
+        Reason.NOT_OFFERED,
+        Reason.PREREQUISITE_MISSING,
+        Reason.RECORDS_BLOCKED,
+        Reason.RECORDS_LOST,
+        Reason.UNREACHABLE,
+        Reason.UNREADABLE,
+    }
+)
+
+MESSAGE_NO_RECORDS = "a freeze is kept in the records, and this cluster keeps none (spec.kafka.records: None)"
+HINT_KEEP_RECORDS = "remove records: None if the brokers carry out transactions and compaction"
+MESSAGE_HAS_RECORDS = (
+    f"spec.kafka.records is None, and the cluster has the topic {DEFAULT_RECORDS_TOPIC.name}: other runs may keep"
+    " owners, a lock and a freeze there, which this run would ignore. Remove records: None; or delete that topic, if no"
+    " run needs it"
+)
 
 
 class KafkaCluster:
@@ -77,7 +104,8 @@ class KafkaCluster:
         self._session = Session(access, connect_timeout)
         self._owner = owner
         self._lock_timeout = lock_timeout
-        self._records_topic_id = access.records.known_id
+        self._records_topic = access.records
+        self._records_topic_id = access.records.known_id if access.records else ""
         self._read_left_records = read_left_records
         self._recorded_ids: Mapping[str, str | None] = {}
         self._number: int | None = None
@@ -104,28 +132,68 @@ class KafkaCluster:
         return self._session.requests
 
     def read(self) -> ClusterState:
-        """Read everything that a plan needs: the records first, so that a topic with a record is never too new."""
+        """Read everything that a plan needs: the records first, so that a topic with a record is never too new.
+
+        Reading needs no records: if they cannot be read, no topic counts as owned, and nothing may be written.
+        """
         began = time.monotonic()
-        with translate_errors():
-            run, records = self._read_records()
+        if self._records_topic is None:
+            return self._read_without_records()
+        try:
+            with translate_errors():
+                run, records = self._read_records()
+        except TopiaristError as error:
+            return self._read_beside_records(error)
         if records.number != self._number:
             self._number, self._session.changed_at = records.number, time.monotonic()  # another run may have written
         self._records_topic_id = records.meta.topic_id if records.meta else self._records_topic_id
         state = read_state(self._session, view_records(records))
         if records.meta:
-            with translate_errors():
-                topic = state.topics.get(run.topic_name)
-                run.check_config(topic.config if topic else None)
+            try:
+                with translate_errors():
+                    topic = state.topics.get(run.topic_name)
+                    run.check_config(topic.config if topic else None)
+            except TopiaristError as error:
+                return self._read_beside_records(error)
         self._recent = (RecentState(state, records.number, began), run) if records.meta else None
         errors = {**state.topic_errors, **records.errors}
         defaults = {**state.broker_defaults, **self._read_transaction_settings(state)}
         state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id, broker_defaults=defaults)
-        if state.write_block.reason is None or state.write_block.reason is Reason.FROZEN:
-            check = self._check_left_records(records)
-            if check.block.reason:
-                state = replace(state, write_block=check.block)
-            if check.warning:
-                state = replace(state, warnings=(*state.warnings, check.warning))
+        return self._add_left_records(state, records)
+
+    def _read_beside_records(self, error: TopiaristError) -> ClusterState:
+        """Read a cluster without its records, which ``error`` hides; raise ``error`` if it ends every read."""
+        self._recent = None
+        if error.reason not in _RECORDS_UNREADABLE:
+            raise error
+        state = read_state(self._session, RecordsView())
+        hint = "" if error.reason.retryable or not error.hint else f"; {error.hint}"
+        problem = WriteBlock(error.reason, f"the records of topiarist cannot be read: {error.args[0]}{hint}")
+        return replace(
+            state,
+            write_block=state.write_block if state.write_block.reason else problem,
+            records_error=problem,
+            records_topic_id=self._records_topic_id,
+            warnings=(*state.warnings, WARNING_NO_OWNERS),
+        )
+
+    def _read_without_records(self) -> ClusterState:
+        """Read a cluster that keeps no records; nothing may be written while it has some after all."""
+        state = self._add_left_records(read_state(self._session, RecordsView(are_kept=False)), Records())
+        name = DEFAULT_RECORDS_TOPIC.name
+        if (name in state.topics or name in state.topic_errors) and state.write_block.reason is None:
+            state = replace(state, write_block=WriteBlock(Reason.RECORDS_LOST, MESSAGE_HAS_RECORDS))
+        return state
+
+    def _add_left_records(self, state: ClusterState, records: Records) -> ClusterState:
+        """Return the state with what ZooKeeper holds of topiarist."""
+        if state.write_block.reason not in (None, Reason.FROZEN):
+            return state
+        check = self._check_left_records(records)
+        if check.block.reason:
+            state = replace(state, write_block=check.block)
+        if check.warning:
+            state = replace(state, warnings=(*state.warnings, check.warning))
         return state
 
     def apply(
@@ -143,10 +211,18 @@ class KafkaCluster:
             from topiarist.adapters.kafka_admin.write.writer import Writer
 
             with translate_errors():
+                if self._records_topic is None:
+                    reader = FirstLook(TopicReader(self._session), None, lambda: 0)
+                    yield from Writer(self._session, NoRecords(), reader, plan, stop, control).execute()
+                    return
                 recent, known = self._take_recent()
                 run = self._open_records_to_write(known)
                 reader = FirstLook(TopicReader(self._session, run), recent, lambda: run.number)
-                yield from Writer(self._session, run, reader, plan, stop, control).execute()
+                try:
+                    yield from Writer(self._session, run, reader, plan, stop, control).execute()
+                finally:
+                    for notice in run.notices:
+                        control.on_notice(notice)
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Return the refusals of the brokers by topic; write nothing."""
@@ -158,7 +234,7 @@ class KafkaCluster:
     def find_refusals(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Return what the brokers would refuse of ``plan``, as far as reading shows it."""
         with translate_errors():
-            return find_refusals(self._session, plan)
+            return find_refusals(self._session, plan, keeps_records=self._records_topic is not None)
 
     def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in a rolling window, and then its elections."""
@@ -168,6 +244,8 @@ class KafkaCluster:
         with translate_errors():
             for issue, *_ in find_impossible(self._find_offered(), plan.actionable_topics()).values():
                 raise TopiaristError(issue.reason, issue.message)  # before any throttle is written
+            if self._records_topic is None:
+                raise TopiaristError(Reason.NOT_OFFERED, NO_MOVES_WITHOUT_RECORDS)
             parts = self._session, self._move_reader(), self._open_records_to_write(), plan, options, stop
             yield from carry_out(plan, lambda: Mover(*parts).execute(), lambda: Elector(*parts).execute())
 
@@ -175,6 +253,8 @@ class KafkaCluster:
         """Put the throttles of the last moves back, and delete their record."""
         from topiarist.adapters.kafka_admin.moves.batch_writer import clear_moves
 
+        if self._records_topic is None:
+            return None
         with translate_errors():
             return clear_moves(self._session, self._move_reader(), self._open_records_to_write())
 
@@ -257,8 +337,8 @@ class KafkaCluster:
             if error.reason not in (Reason.RECORDS_LOST, Reason.UNREACHABLE):
                 raise
             read_again(lambda: sync(self._session))
-            run.find()  # a topic that is no longer there looks as if its leader were away
-            if error.reason is Reason.UNREACHABLE:
+            # A topic that is no longer there looks as if its leader were away.
+            if run.find() and error.reason is Reason.UNREACHABLE:
                 raise
         else:
             read_again(lambda: sync_to_read(self._session))
@@ -300,6 +380,8 @@ class KafkaCluster:
 
         ``poll`` is called often, so the records are read again only if those of the last read are not of these topics.
         """
+        if self._records_topic is None:
+            return progress
         ids = {name: each.topic_id for name, each in progress.items() if each.topic_id}
         if any(self._recorded_ids.get(name) != topic_id for name, topic_id in ids.items()):
             with translate_errors():
@@ -321,17 +403,21 @@ class KafkaCluster:
 
         Raises ``TopiaristError`` if the brokers take no records.
         """
+        opened = run or self._open_records()
         capabilities = self._find_offered()
-        for needed in (capabilities.transactions, capabilities.topic_ids):
-            if needed.is_denied:
-                raise TopiaristError(Reason.NOT_OFFERED, needed.why)
-        return run or self._open_records()
+        if capabilities.transactions.is_denied:
+            raise TopiaristError(Reason.NOT_OFFERED, f"{capabilities.transactions.why}; {REMEDY_NO_RECORDS}")
+        if capabilities.topic_ids.is_denied:
+            raise TopiaristError(Reason.NOT_OFFERED, capabilities.topic_ids.why)
+        return opened
 
     def _find_offered(self) -> Capabilities:
         """Return what the cluster can do by the requests that its brokers offer now."""
         return find_capabilities(self._session.any_broker())
 
     def _open_records(self) -> RecordsRun:
+        if self._records_topic is None:
+            raise TopiaristError(Reason.NOT_OFFERED, MESSAGE_NO_RECORDS, HINT_KEEP_RECORDS)
         return RecordsRun(
             self._session,
             self._owner,
@@ -340,7 +426,7 @@ class KafkaCluster:
                 self._read_leader_epoch,
                 self._require_moved,
             ),
-            topic=self._session.access.records._replace(known_id=self._records_topic_id),
+            topic=self._records_topic._replace(known_id=self._records_topic_id),
             lock_timeout=self._lock_timeout,
         )
 

@@ -101,10 +101,10 @@ def _plan_errors(plan: Plan) -> Iterator[str]:
     if len({metric_name(topic.topic) for topic in plan.topics}) < len(plan.topics):
         yield 'found two topic names that differ only in "." and "_", which Kafka does not allow'
     for topic in plan.topics:
-        yield from (f"topic {quote(topic.topic)}: {message}" for message in _topic_errors(topic, plan.owner))
+        yield from (f"topic {quote(topic.topic)}: {message}" for message in _topic_errors(topic, plan))
 
 
-def _topic_errors(topic: TopicPlan, owner: str) -> Iterator[str]:
+def _topic_errors(topic: TopicPlan, plan: Plan) -> Iterator[str]:
     if message := topic_name_problem(topic.topic):
         yield message
     if topic.before and topic.before.record_valid and topic.record_before is None:
@@ -113,7 +113,7 @@ def _topic_errors(topic: TopicPlan, owner: str) -> Iterator[str]:
         yield from _change_errors(change)
     if topic.changes:
         yield from _combination_errors(topic)
-        yield from _record_errors(topic, owner)
+        yield from _record_errors(topic, plan.owner) if plan.keeps_records else _kept_record_errors(topic)
 
 
 def _combination_errors(topic: TopicPlan) -> Iterator[str]:
@@ -126,6 +126,14 @@ def _combination_errors(topic: TopicPlan) -> Iterator[str]:
     is_repair = kinds == (MoveReplicas,) and moved <= {MoveKind.DRAIN, MoveKind.RACKS}
     if topic.topic in _INTERNAL_TOPICS and kinds not in ((TakeOwnership,), (ElectLeaders,)) and not is_repair:
         yield "found a change of a topic that is internal to Kafka or to topiarist"
+
+
+def _kept_record_errors(topic: TopicPlan) -> Iterator[str]:
+    """Yield an error if a topic of a cluster without records has one, or a change that needs one."""
+    if topic.record_before or topic.record_after:
+        yield "found an ownership record in a plan without records"
+    if any(isinstance(change, TakeOwnership | MoveReplicas) for change in topic.changes):
+        yield "found a change that needs records in a plan without records"
 
 
 def _record_errors(topic: TopicPlan, owner: str) -> Iterator[str]:
@@ -334,6 +342,7 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
         chroot=fields["chroot"],
         bypasses_brokers=fields["via"] == Via.ZOOKEEPER.value,
         owner=fields["owner"],
+        keeps_records=fields.get("keepsRecords", True),
         brokers=tuple(Broker(broker["id"], broker["rack"]) for broker in fields["brokers"]),
         topics=tuple(map(_decode_topic, fields["topics"])),
         unchanged=fields["unchanged"],

@@ -92,6 +92,7 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
         "mode": (plan.config_rules.mode or ClusterMode.ZOOKEEPER).value,
         "via": via_of(bypasses_brokers=plan.bypasses_brokers).value,
         "owner": plan.owner,
+        **({} if plan.keeps_records else {"keepsRecords": False}),
         "brokers": [{"id": broker.id, "rack": broker.rack} for broker in plan.brokers if broker.id in used_brokers],
         "configRules": {
             "kafkaVersion": format_version(plan.config_rules.version) if plan.config_rules.version else None,

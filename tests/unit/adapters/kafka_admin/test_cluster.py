@@ -13,6 +13,7 @@ from support.examples import slow_but
 from support.kafka.fake_cluster import shorten_waits
 from support.kafka.fake_kafka import FakeKafka, Hook, cut_at, kill_at
 from support.kafka.memory_records import RECORDS, Killed
+from topiarist.adapters.kafka_admin.cluster import WARNING_NO_OWNERS
 from topiarist.adapters.kafka_admin.records.codec import Moved, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode
@@ -174,13 +175,14 @@ def test_progress_and_inspection(kafka: FakeKafka) -> None:
 
 
 def test_a_topic_of_records_that_was_recreated(kafka: FakeKafka) -> None:
-    """The records are lost, and nothing is planned from their absence."""
+    """The records are lost: no topic counts as owned, and nothing may be written from their absence."""
     cluster = kafka.open()
-    cluster.read()
+    assert any(topic.valid_record for topic in cluster.read().topics.values())
     del kafka.cluster.topics[RECORDS]
-    with pytest.raises(TopiaristError) as caught:
-        cluster.read()
-    assert caught.value.reason is Reason.RECORDS_LOST
+    state = cluster.read()
+    assert (state.records_error.reason, state.write_block.reason) == (Reason.RECORDS_LOST, Reason.RECORDS_LOST)
+    assert not any(topic.record for topic in state.topics.values())
+    assert WARNING_NO_OWNERS in state.warnings
 
 
 def test_another_owner_waits_for_the_lock(kafka: FakeKafka) -> None:

@@ -420,6 +420,14 @@ FORGED = {
         lambda content: cluster_of(content)["configRules"].update(kafkaVersion="2.0"),
         "found Kafka release 2.0",
     ),
+    "no records, and one": (
+        lambda content: cluster_of(content).update(keepsRecords=False),
+        "found an ownership record in a plan without records",
+    ),
+    "records that are kept": (
+        lambda content: cluster_of(content).update(keepsRecords=True),
+        "does not match schemas/plan.json",
+    ),
     "a setting that no rule reads": (
         lambda content: cluster_of(content)["configRules"].update(brokerConfig={"ssl.key.password": "x"}),
         "writes this content in another form",

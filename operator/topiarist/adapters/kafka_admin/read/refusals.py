@@ -39,6 +39,11 @@ _FIRST_VERSION, _LAST_VERSION = 8, 10
 """The versions of Metadata that have the allowed operations of the cluster and of topics."""
 
 _REMOTE_STORAGE = "remote.storage.enable"
+NO_MOVES_WITHOUT_RECORDS = (
+    "replicas are not moved on a cluster without records (spec.kafka.records: None): the moves in flight and the"
+    " throttles to put back are kept there"
+)
+_HINT_NO_MOVES = "move them with the service's own tool, or keep records"
 _HINT_RIGHTS = "grant the right: docs/connections.md lists those that moves need"
 
 
@@ -49,8 +54,10 @@ class _Allowed(NamedTuple):
     on_topics: Mapping[str, Collection[int] | None]
 
 
-def find_refusals(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+def find_refusals(session: Session, plan: Plan, *, keeps_records: bool = True) -> Mapping[str, Sequence[Issue]]:
     """Return by topic what the brokers would refuse, each with the changes that it withholds; write nothing.
+
+    Without records no replicas are moved.
 
     Raises ``TopiaristError`` if the brokers do not answer. What they may not be asked is no refusal.
     """
@@ -58,6 +65,11 @@ def find_refusals(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]
     if not topics:
         return {}
     issues: dict[str, list[Issue]] = {}
+    if not keeps_records:
+        for topic in topics:
+            if moves := tuple(change for change in topic.changes if isinstance(change, MoveReplicas)):
+                issue = Issue(Reason.NOT_OFFERED, NO_MOVES_WITHOUT_RECORDS, (), _HINT_NO_MOVES, moves)
+                issues.setdefault(topic.topic, []).append(issue)
     moved = [topic for topic in topics if topic.moves() or topic.elections()]
     if moved:
         allowed = read_again(lambda: _read_allowed(session.any_broker(), [topic.topic for topic in moved]))

@@ -72,6 +72,11 @@ from topiarist.text import shorten_list
 WARNING_NO_REASSIGNMENTS = "reassignments in progress are not visible: "
 HINT_DESCRIBE = "give topiarist Describe on every topic (the pattern *), or manage this topic with its own rights"
 
+REMEDY_NO_RECORDS = (
+    "to write without topiarist's records, set spec.kafka.records: None in the Cluster; this gives up the lock, owners,"
+    " and removal by omission (docs/promises.md)"
+)
+
 _ROUNDS = 5
 _ID_BATCH = 1000
 
@@ -80,6 +85,7 @@ class RecordsView(NamedTuple):
     """The part of topiarist's records that a state has.
 
     ``resolve_pending`` returns the records of topics that a run has left unfinished, from what the topics show.
+    ``are_kept`` is false for a cluster without records, which then needs no request that writes them.
     """
 
     topics: Mapping[str, IdentifiedRecord] = {}
@@ -87,6 +93,7 @@ class RecordsView(NamedTuple):
     batch: BatchRecord | None = None
     batch_at_ms: int | None = None
     resolve_pending: Callable[[Mapping[str, TopicState]], Mapping[str, IdentifiedRecord]] = lambda topics: {}
+    are_kept: bool = True
 
 
 class _Topics(NamedTuple):
@@ -134,7 +141,7 @@ def _read_state(session: Session, records: RecordsView) -> ClusterState:
         topics=topics,
         controller=quorum.leader if quorum else metadata.controller,
         controller_epoch=quorum.leader_epoch if quorum else 0,
-        write_block=write_block or _find_write_block(session, synced.mode, metadata, capabilities, records.freeze),
+        write_block=write_block or _find_write_block(session, synced.mode, metadata, capabilities, records),
         reassigning_topics=frozenset(reassignments).union(found.unsettled),
         dangling_records=dangling,
         topic_errors=errors,
@@ -289,15 +296,15 @@ def _find_write_block(
     mode: ClusterMode,
     metadata: ClusterMetadata,
     capabilities: Capabilities,
-    freeze: Freeze | None,
+    records: RecordsView,
 ) -> WriteBlock:
-    if capabilities.transactions.is_denied:
-        return WriteBlock(Reason.NOT_OFFERED, capabilities.transactions.why)
+    if records.are_kept and capabilities.transactions.is_denied:
+        return WriteBlock(Reason.NOT_OFFERED, f"{capabilities.transactions.why}; {REMEDY_NO_RECORDS}")
     if capabilities.topic_ids.is_denied:
         why = f"{capabilities.topic_ids.why}: a topic cannot be distinguished from a later one of its name"
         return WriteBlock(Reason.NOT_OFFERED, why)
-    if freeze is not None:
-        return WriteBlock(Reason.FROZEN, f"the cluster is {freeze}")
+    if records.freeze is not None:
+        return WriteBlock(Reason.FROZEN, f"the cluster is {records.freeze}")
     if mode is ClusterMode.ZOOKEEPER:
         return find_migration_block(session, metadata)
     return WriteBlock()

@@ -117,10 +117,14 @@ class Claim(StoredValue, frozen=True):
 
 
 class Meta(StoredValue, frozen=True):
-    """The cluster and the topic that the records were written in."""
+    """The cluster and the topic that the records were written in, and the transactional id if it is not the usual one.
+
+    Earlier releases cannot read a ``meta`` with a transactional id, and so do not write beside such runs.
+    """
 
     cluster_id: str
     topic_id: str
+    transactional_id: NonEmptyText | UnsetType = UNSET
 
 
 class Moved(StoredValue, frozen=True, rename={"total": "count"}):
@@ -182,6 +186,39 @@ class RecordsStore(Protocol):
 
     def release(self) -> None:
         """Let other runs begin, if this one has acquired the records."""
+
+
+class NoRecords:
+    """The port for a cluster that keeps no records: there is no lock, no owner, no intent, and nothing to resolve.
+
+    Two runs at once are kept apart by nothing but the comparison by value directly before each write, and by the
+    controller: it refuses a second creation, a growth from another count, and the deletion of another id.
+    """
+
+    def read(self) -> Records:
+        """Return no records."""
+        return Records()
+
+    def acquire(self, stop: Callable[[], bool]) -> Records:
+        """Return no records: no other run is waited for. Raises ``Locked`` if the run is stopped."""
+        if stop():
+            raise TopiaristError(Reason.LOCKED, "stopped before anything was sent")
+        return Records()
+
+    def commit(self, changes: Mapping[str, TopicRecord | None], *, hold: bool) -> None:
+        """Write nothing."""
+
+    def commit_batch(self, batch: BatchRecord | None, *, hold: bool) -> None:
+        """Write nothing."""
+
+    def keep(self) -> None:
+        """Do nothing: no other run waits."""
+
+    def require_fence(self) -> None:
+        """Return: nothing can take over."""
+
+    def release(self) -> None:
+        """Do nothing: no other run waits."""
 
 
 META, LOCK, GATE, MOVED, MOVES = "meta", "lock", "gate", "moved", "moves"

@@ -22,7 +22,6 @@ from topiarist.adapters.kafka_admin.records import codec, transactions
 from topiarist.adapters.kafka_admin.records.codec import (
     IntentKind,
     Lock,
-    Meta,
     Moved,
     PresentTopics,
     Records,
@@ -32,20 +31,25 @@ from topiarist.adapters.kafka_admin.records.codec import (
     resolve,
 )
 from topiarist.adapters.kafka_admin.records.log import RecordsLog, Turn, find_holders
-from topiarist.adapters.kafka_admin.records.transactions import (
-    SYSTEM_CLOCK,
-    Clock,
-    Fenced,
+from topiarist.adapters.kafka_admin.records.topic import (
+    HINT_NO_RECORDS,
     FoundTopic,
-    OutcomeUnknown,
-    Producer,
-    RecordsSession,
+    build_meta,
     create_topic,
+    delete_topic,
     find_topic,
     is_compacted,
     lost_topic,
     require_compaction,
     require_own,
+)
+from topiarist.adapters.kafka_admin.records.transactions import (
+    SYSTEM_CLOCK,
+    Clock,
+    Fenced,
+    OutcomeUnknown,
+    Producer,
+    RecordsSession,
 )
 from topiarist.adapters.own_values import encode_batch, encode_freeze, encode_value
 from topiarist.errors import Reason, TopiaristError
@@ -103,8 +107,6 @@ def _block(message: str) -> LeftRecordsCheck:
     return LeftRecordsCheck(WriteBlock(Reason.RECORDS_NOT_MOVED, message))
 
 
-TRANSACTIONAL_ID = "topiarist"
-
 HINT_RUN_AGAIN = "run again: changes that were made are recognized"
 
 
@@ -127,6 +129,7 @@ class RecordsRun:
     records again, since other runs may have written.
 
     Its public methods are the port through which topics and moves are written. ``lock_timeout`` is in seconds.
+    ``notices`` say what is otherwise than wanted of a topic of records that this run has made.
 
     The id of the topic is compared after each commit: by ``note_look``, for a caller that reads topics anyway, else
     before the next Admin request or commit, and at once if the lock is given up.
@@ -151,12 +154,14 @@ class RecordsRun:
         self._expected_topic_id = topic.known_id
         self._clock = clock
         self._log = RecordsLog(session, topic.name, clock)
-        self._producer = Producer(session, topic.name, TRANSACTIONAL_ID, clock)
+        self._producer = Producer(session, topic.name, topic.transactional_id, clock)
         self._before: tuple[FoundTopic, Records] | None = None
         self._free: Records | None = None
         self._is_compaction_known = False
         self._known_epoch: int | None = None
         self._found: FoundTopic | None = None
+        self._created_id = ""  # of a topic that this run has made, until its first commit
+        self.notices: tuple[str, ...] = ()
         self._is_seen = False
         self._records = Records()
         self._send_until: float | None = None
@@ -182,7 +187,7 @@ class RecordsRun:
         if found is None:
             return Records()
         records = codec.decode_records(self._log.read(whole=True))
-        require_own(records, found, self._topic.name)
+        require_own(records, found, self._topic)
         if checks_config:
             self._require_compaction()
         self._before = found, records
@@ -249,7 +254,8 @@ class RecordsRun:
             with suppress(TopiaristError, Fenced, OutcomeUnknown, Disconnected):
                 self.release()
             if isinstance(error, TopiaristError):
-                self._failure = error
+                self._failure = self._undo_creation(error)
+                raise self._failure from error.__cause__
             raise
         return self._records
 
@@ -341,6 +347,8 @@ class RecordsRun:
                 return FreezeResult(Result.DONE, current)
             except (Fenced, OutcomeUnknown):
                 self._pause(attempt)
+            except TopiaristError as error:
+                raise self._undo_creation(error) from error.__cause__
         raise TopiaristError(Reason.STATE_CONFLICT, "other runs took the records ten times in a row", "run again")
 
     def _take(self, stop: Callable[[], bool]) -> None:
@@ -377,12 +385,46 @@ class RecordsRun:
         if self._records.meta is None:
             self._require_same_topic()  # records name the topic in which they were written
         self._is_seen = True
-        require_own(self._records, self._found, self._topic.name)
+        require_own(self._records, self._found, self._topic)
         self._expected_topic_id = self._found.topic_id
         self._send_until, self._failure = None, None
 
     def _find_or_create(self) -> FoundTopic:
-        return self.find() or create_topic(self._session, self._topic, self._clock)
+        """Return the topic; without one, make it once the brokers have answered that they carry out transactions."""
+        if found := self.find():
+            return found
+        try:
+            self._producer.init(self._require_absent)
+        except Fenced:
+            pass  # transactions are carried out, or another run has made the topic: its run is not fenced
+        except (OutcomeUnknown, Disconnected) as error:
+            raise _not_begun(error) from error
+        except TopiaristError as error:
+            is_permanent = error.reason in (Reason.UNREADABLE, Reason.PREREQUISITE_MISSING) and not error.hint
+            raise TopiaristError(
+                error.reason, str(error.args[0]), HINT_NO_RECORDS if is_permanent else error.hint
+            ) from error
+        created = create_topic(self._session, self._topic, self._clock)
+        self._created_id, self.notices = created.own_id, created.notices
+        return created.found
+
+    def _require_absent(self) -> None:
+        """Raise ``Fenced`` if the topic exists by now: then its runs must not be fenced without a claim."""
+        if self.find():
+            raise Fenced("another run has made the topic")
+
+    def _undo_creation(self, error: TopiaristError) -> TopiaristError:
+        """Delete the topic if this run has made it for a commit that fails for good; return the error, with that."""
+        created, name = self._created_id, self._topic.name
+        if not created or error.reason.retryable:
+            return error
+        self._created_id, is_deleted = "", False
+        with suppress(TopiaristError, Fenced, OutcomeUnknown, Disconnected):
+            if self._log.read(whole=False):
+                return error  # another run uses it already
+            is_deleted = delete_topic(self._session, created)
+        left = "was deleted again" if is_deleted else "is left empty: it harms nothing, and may be deleted"
+        return TopiaristError(error.reason, f"{error.args[0]}; the topic {name}, made for it, {left}", error.hint)
 
     def _require_compaction(self) -> None:
         if not self._is_compaction_known:
@@ -444,8 +486,8 @@ class RecordsRun:
         except OutcomeUnknown as error:
             self._find_commit(lock, error)
         except TopiaristError as error:
-            self._failure = error
-            raise
+            self._failure = self._undo_creation(error)
+            raise self._failure from error.__cause__
         self._turn.end()
         self._send_until = began + transactions.LEASE_S - transactions.MARGIN_S if hold else None
         self._renew_at = began + transactions.LEASE_S / 3
@@ -457,11 +499,11 @@ class RecordsRun:
         self._require_seen()
         assert self._found is not None
         batch: dict[str, bytes | None] = {codec.LOCK: encode_value(lock), **values}
-        meta = Meta(self._found.cluster_id, self._found.topic_id)
+        meta = build_meta(self._found, self._topic)
         if self._records.meta is None:
             batch = {codec.META: encode_value(meta), **batch}
         began = self._producer.commit({key.encode(): value for key, value in batch.items()})
-        self._is_seen = False
+        self._is_seen, self._created_id = False, ""
         if not lock.run:
             self._require_same_topic()
         self._records = self._records._replace(lock=lock, meta=meta)
