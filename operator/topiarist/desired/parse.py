@@ -21,6 +21,7 @@ from topiarist.model.access import (
     Credentials,
     KafkaAccess,
     Kerberos,
+    Placement,
     RecordsTopic,
     Sasl,
     SaslAwsIam,
@@ -259,12 +260,19 @@ def _parse_kafka(manifest: Manifest, given: Mapping[str, Any]) -> KafkaAccess:
         bootstrap_servers=given.get("bootstrapServers", ""),
         sasl=_parse_sasl(manifest, given["sasl"]) if "sasl" in given else None,
         tls=_parse_tls(manifest, given, "kafka"),
-        **_take({"records": ("records", _parse_records), "requestTimeout": ("request_timeout", _parse_seconds)}, given),
+        **_take(_KAFKA_FIELDS, given),
     )
 
 
 def _parse_records(given: Mapping[str, Any]) -> RecordsTopic:
     return RecordsTopic(**_take({"topic": ("name", str), "replicationFactor": ("replication_factor", int)}, given))
+
+
+_KAFKA_FIELDS: _Fields = {
+    "records": ("records", _parse_records),
+    "requestTimeout": ("request_timeout", _parse_seconds),
+    "placement": ("placement", Placement),
+}
 
 
 def _parse_sasl(manifest: Manifest, given: Mapping[str, Any]) -> Sasl:
