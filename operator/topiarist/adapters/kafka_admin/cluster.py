@@ -51,7 +51,7 @@ from topiarist.model.state import (
 )
 from topiarist.planning.builder import find_impossible
 from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
-from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
+from topiarist.ports import NO_CONTROL, FoundRefusals, MoveOptions, WriteControl
 
 if TYPE_CHECKING:
     from topiarist.adapters.kafka_admin.moves.look import MoveReader
@@ -143,6 +143,7 @@ class KafkaCluster:
             from topiarist.adapters.kafka_admin.write.writer import Writer
 
             with translate_errors():
+                plan = self._learn_lists(plan)
                 recent, known = self._take_recent()
                 run = self._open_records_to_write(known)
                 reader = FirstLook(TopicReader(self._session, run), recent, lambda: run.number)
@@ -150,15 +151,16 @@ class KafkaCluster:
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Return the refusals of the brokers by topic; write nothing."""
-        from topiarist.adapters.kafka_admin.write.writer import ask_brokers
+        from topiarist.adapters.kafka_admin.write.dry_run import ask_brokers
 
         with translate_errors():
             return ask_brokers(self._session, plan)
 
-    def find_refusals(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
-        """Return what the brokers would refuse of ``plan``, as far as reading shows it."""
+    def find_refusals(self, plan: Plan) -> FoundRefusals:
+        """Return what the brokers would refuse of ``plan``, as far as reading and one dry run show it."""
         with translate_errors():
-            return find_refusals(self._session, plan)
+            issues = find_refusals(self._session, plan)
+            return FoundRefusals(issues, self._learn_lists(plan).capabilities)
 
     def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in a rolling window, and then its elections."""
@@ -272,6 +274,17 @@ class KafkaCluster:
         with suppress(UnsupportedRequest):
             return read_again(lambda: read_static_settings(self._session, state.brokers[0].id, keys))
         return {}
+
+    def _learn_lists(self, plan: Plan) -> Plan:
+        """Return the plan with what a dry run shows about replica lists, if it has some and the Cluster leaves it open.
+
+        A plan of this session has that already.
+        """
+        from topiarist.adapters.kafka_admin.write.dry_run import find_list_support, needs_list_support
+
+        if self._session.access.placement is not None or not needs_list_support(plan):
+            return plan
+        return replace(plan, capabilities=find_list_support(self._session, plan))
 
     def _require_cluster_of(self, closed: ClosedRecords) -> None:
         if (cluster_id := self.read_cluster_id()) != closed.cluster_id:
