@@ -282,7 +282,7 @@ class KafkaCluster:
         """
         from topiarist.adapters.kafka_admin.write.dry_run import find_list_support, needs_list_support
 
-        if self._session.access.placement is not None or not needs_list_support(plan):
+        if not needs_list_support(plan) or self._session.access.placement is not None:
             return plan
         return replace(plan, capabilities=find_list_support(self._session, plan))
 
