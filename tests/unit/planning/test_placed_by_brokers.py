@@ -17,7 +17,6 @@ from topiarist.filters.review import filter_unreviewed, recheck_saved_plan
 from topiarist.kafka.types import UNPLACED, ClusterMode
 from topiarist.model.access import KafkaAccess, Placement
 from topiarist.model.capabilities import Capabilities, Support
-from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import AddPartitions, CreateTopic, Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, RackAwareness
@@ -157,19 +156,6 @@ def test_lists_that_a_cluster_must_carry_out_and_does_not_are_refused() -> None:
     )
     found = plan(seen(topic("grown"), capabilities=NO_LISTS), *specs)
     assert refusal_reasons(found) == {"new": [Reason.PLACED_BY_BROKERS], "grown": [Reason.PLACED_BY_BROKERS]}
-
-
-def test_a_cluster_that_moves_nothing_is_not_asked_for_moves() -> None:
-    """A topic on a drained broker is refused with the reason of the cluster, and no move is planned."""
-    moves = MoveSettings(frozenset({MoveKind.DRAIN}), throttle=UNLIMITED)
-    without = Capabilities(moves=Support(False, "no such request"))
-    place = on(None, drain_brokers=frozenset({1}), moves=moves)
-    wanted = spec("orders", place, partitions=3, replicationFactor=2)
-    assert plan(seen(topic()), wanted).has_changes
-    found = plan(seen(topic(), capabilities=without), wanted)
-    assert refusal_reasons(found) == {"orders": [Reason.NOT_OFFERED]}
-    assert "moves no replicas: no such request" in found.topics[0].refusals[0].message
-    assert not found.topics[0].refusals[0].withheld
 
 
 def test_replicas_count_wherever_they_are() -> None:

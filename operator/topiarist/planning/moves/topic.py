@@ -88,11 +88,6 @@ def find_moves(builder: TopicPlanBuilder, topic: TopicState) -> None:
     moves = tuple(move for move in planned if move.partition not in targets)
     if not moves:
         return
-    if (support := builder.context.state.capabilities.moves).is_denied:
-        message = f"{format_count(len(moves), 'partition')} to move, and the cluster moves no replicas: {support.why}"
-        hint = "leave the move to the cluster: remove it from spec.moves and drainBrokers of the Cluster"
-        builder.add_refusal(Reason.NOT_OFFERED, message, hint=hint)
-        return
     change = MoveReplicas(moves, assess_moves(moves))
     if issue := find_move_problem(builder.context, topic, change, builder.spec.config, is_foreign=is_foreign):
         builder.refusals.append(issue._replace(withheld=(change,)))
