@@ -37,7 +37,7 @@ def on(kraft: KraftFixture, placement: Placement | None = None) -> ClusterSpec:
 
 
 def make_plan(cluster: KafkaCluster, *specs: TopicSpec) -> Plan:
-    """Return a plan for a cluster of which only a dry run shows whether it carries out replica lists."""
+    """Return a plan for a cluster that only a dry run can show to carry out replica lists."""
     known = replace(cluster.read().capabilities, replica_lists=UNKNOWN, growth_lists=UNKNOWN)
     state = replace(cluster.read(), capabilities=known)
     return plan_cluster(cluster, state, specs[0].cluster, specs, RunOptions())

@@ -84,7 +84,7 @@ def check_lists(
 
 
 def check_counts(partitions: int, factor: int, brokers: int) -> Verdict:
-    """Check the counts of a topic whose replicas the brokers place."""
+    """Check the counts of a topic that the brokers place."""
     if partitions < 1:
         return INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
     if factor < 1:

@@ -138,7 +138,7 @@ _LIST_ERRORS = frozenset({INVALID_ASSIGNMENT, INVALID_REQUEST})
 
 
 def needs_list_support(plan: Plan) -> bool:
-    """Return whether a plan has replica lists of which it is not known whether the brokers carry them out."""
+    """Return whether a plan has replica lists, and it is not known whether the brokers carry them out."""
     known = plan.capabilities
     return any(
         (known.growth_lists if topic.before else known.replica_lists).is_given is None and _has_lists(topic)

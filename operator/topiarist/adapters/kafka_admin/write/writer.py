@@ -262,8 +262,8 @@ class Writer:
     def _find_results(self, writes: Sequence[TopicWrite], *, is_last_look: bool = False) -> list[TopicPlan]:
         """Set the outcomes and final records of the topics of a chunk; return those that a quota left out.
 
-        Reads the topics, but for those of which the answer to their creation tells all. Reads again while a request
-        without an answer may still be carried out, unless ``is_last_look`` is true or the run is stopped.
+        Reads the topics that the answer to their creation does not describe whole. Reads again while a request without
+        an answer may still be carried out, unless ``is_last_look`` is true or the run is stopped.
         """
         throttled, interval, remaining = [], _LOOK_INTERVAL_S, []
         for write in writes:

@@ -1,4 +1,4 @@
-"""Tests of brokers that do not carry out replica lists: what a dry run shows, what is made, and what is said of it."""
+"""Tests of brokers that do not carry out replica lists: what a dry run shows, what is made, and the outcome."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kafka() -> FakeKafka:
 
 
 def make_plan(kafka: KafkaCluster, *specs: TopicSpec, on: ClusterSpec = ON, known: Capabilities = UNKNOWN) -> Plan:
-    """Return the plan of a session with a cluster of which ``known`` is known."""
+    """Return the plan of a session with a cluster that is known to have these capabilities."""
     return plan_cluster(kafka, replace(kafka.read(), capabilities=known), on, specs, RunOptions())
 
 
@@ -184,7 +184,7 @@ def test_growth_that_was_made_otherwise_is_there(kafka: FakeKafka, config: dict[
 
 @pytest.mark.parametrize("config", [{}, {"retention.ms": 3000000}])
 def test_growth_without_an_answer_is_not_called_missing(kafka: FakeKafka, config: dict[str, int]) -> None:
-    """A lost answer and other replicas: what is there is said, and that it is not known who added it."""
+    """A lost answer and other replicas: the message has what exists, and that it is not known who added it."""
     kafka.cluster.growth_lists = Lists.IGNORED
     kafka.cluster.on("CreatePartitions", lose_answer)
     wanted = spec("old", ON, partitions=3, replicationFactor=2, config=config)

@@ -1,4 +1,4 @@
-"""Tests of the outcomes and final records of a chunk: what is said of a topic is what was compared."""
+"""Tests of the outcomes and final records of a chunk: a message has only what was compared."""
 
 from __future__ import annotations
 
