@@ -155,6 +155,7 @@ class Reason(str, Enum):
     NOT_OWNED = "NotOwned", Exit.REFUSED
     NOT_INITIALIZED = "NotInitialized", Exit.REFUSED, True
     NOT_OFFERED = "NotOffered", Exit.REFUSED
+    PLACED_BY_BROKERS = "PlacedByBrokers", Exit.REFUSED
     PARTITIONS_MALFORMED = "PartitionsMalformed", Exit.REFUSED
     POLICY_DENIED = "PolicyDenied", Exit.REFUSED
     POLICY_VIOLATION = "PolicyViolation", Exit.REFUSED
@@ -191,6 +192,7 @@ class Reason(str, Enum):
 
     # Outcomes of a topic in an apply.
     STATE_CONFLICT = "StateConflict", Exit.CONFLICT, True
+    MADE_OTHERWISE = "MadeOtherwise", Exit.CONFLICT
     MOVES_UNFINISHED = "MovesUnfinished", Exit.ERROR, True
     MOVE_DROPPED = "MoveDropped", Exit.ERROR, True
     NOT_ELECTED = "NotElected", Exit.ERROR, True

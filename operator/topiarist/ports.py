@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
@@ -156,6 +156,16 @@ class ProgressSource(Protocol):
         """
 
 
+class FoundRefusals(NamedTuple):
+    """The refusals of a cluster by topic, each with the changes that it withholds, and its capabilities.
+
+    The capabilities are those of the plan, with what the cluster has shown.
+    """
+
+    issues: Mapping[str, Sequence[Issue]]
+    capabilities: Capabilities
+
+
 class PartitionInspector(Cluster, Protocol):
     """A cluster that can report the partition states of single topics."""
 
@@ -168,10 +178,11 @@ class PartitionInspector(Cluster, Protocol):
     def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
         """Return the current partitions of each topic; unknown ones are left out."""
 
-    def find_refusals(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
-        """Return by topic what the cluster would refuse of ``plan``, each with the changes that it withholds.
+    def find_refusals(self, plan: Plan) -> FoundRefusals:
+        """Return what the cluster would refuse of ``plan``, and what it cannot do.
 
-        Needs no right to write, unlike ``ask_brokers``, and finds less.
+        Needs no right to write, unlike ``ask_brokers``, and finds less. Only if a plan places replicas, and it is not
+        known whether the cluster carries out their lists, one request that is validated only asks for that.
         """
 
 

@@ -17,7 +17,7 @@ from topiarist.model.plan import Issue, Plan, TopicPlan, withhold
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
-from topiarist.planning.builder import find_impossible
+from topiarist.planning.builder import find_impossible, find_placed_by_brokers
 from topiarist.planning.moves.gate import withhold_unhealthy_moves
 from topiarist.planning.moves.leaders import add_elections, find_candidates, has_moves, only_moves, without_moves
 from topiarist.planning.planner import make_plan
@@ -51,12 +51,18 @@ def plan_cluster(
 ) -> Plan:
     """Return the plan of a cluster that was read, without what the cluster is known to refuse; write nothing.
 
-    Raises ``Incomplete`` and what ``PartitionInspector`` raises.
+    A cluster that shows that it does not carry out replica lists is planned again, without them. Raises ``Incomplete``
+    and what ``PartitionInspector`` raises.
     """
     plan = require_all_topics_planned(make_plan(state, spec, topics, options), topics)
     plan = _plan_elections(cluster, refuse_unhealthy_moves(cluster, plan, state), state, topics)
     plan = _withhold_all_topics(plan, find_impossible(state.capabilities, plan.actionable_topics()))
-    return _withhold_all_topics(plan, cluster.find_refusals(plan) if plan.has_changes else {})
+    if not plan.has_changes:
+        return plan
+    issues, capabilities = cluster.find_refusals(plan)
+    if find_placed_by_brokers(spec, capabilities) != find_placed_by_brokers(spec, state.capabilities):
+        return plan_cluster(cluster, replace(state, capabilities=capabilities), spec, topics, options)
+    return _withhold_all_topics(replace(plan, capabilities=capabilities), issues)
 
 
 def refuse_unhealthy_moves(cluster: PartitionInspector, plan: Plan, state: ClusterState) -> Plan:

@@ -129,6 +129,7 @@ class InFlightLimit:
 
 
 def _replicas_per_broker(lists: Iterable[Replicas]) -> Counter[int]:
+    # Replicas that the cluster places count as on one broker: it may choose one for all of them.
     return Counter(chain.from_iterable(lists))
 
 

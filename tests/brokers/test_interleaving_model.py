@@ -44,7 +44,12 @@ def test_the_model_answers_admin_requests_as_brokers_do(kraft: KraftFixture) -> 
                 if number:
                     topic = world.topic(name)
                     assert topic is not None
-                    ids[topic_id(topic)] = found.elements[name].created_id
+                    created = found.elements[name].created
+                    assert created is not None
+                    wanted = dict(request.items)[name]
+                    assert (created.partitions, created.replication_factor) == (len(wanted[0]), len(wanted[0][0]))
+                    assert dict(wanted[1]).items() <= created.config.items()
+                    ids[topic_id(topic)] = created.topic_id
             looked = TopicReader(session).look(_NAMES).topics
             for name in _NAMES:
                 topic, state = world.topic(name), looked[name]

@@ -20,6 +20,7 @@ from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, Replicas, metric_name
 from topiarist.model.access import ZooKeeperAccess
+from topiarist.model.capabilities import Capabilities, Support
 from topiarist.model.moves import NO_MOVES, UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import ALL_TOPICS, RunOptions
@@ -179,7 +180,10 @@ class _Generator:
             next_identity=1000,
         )
         through_brokers = replace(state, bypasses_brokers=False, size_limits=REQUEST_LIMITS)
-        return self.usually(state, through_brokers)
+        denied = Support(False, "they place replicas themselves")
+        growing = replace(through_brokers, capabilities=Capabilities(growth_lists=denied))
+        placing = replace(through_brokers, capabilities=Capabilities(replica_lists=denied, growth_lists=denied))
+        return self.usually(state, through_brokers, growing, placing)
 
     def fields(self) -> dict[str, Any]:
         """Return the spec of a ``Topic`` document that is valid for its schema."""
@@ -204,7 +208,7 @@ class _Generator:
         return ClusterSpec(
             name="prod",
             version=self.pick((None, (2, 8), (3, 9))),
-            rack_awareness=self.pick(tuple(RackAwareness)),
+            rack_awareness=self.pick((None, *RackAwareness)),
             default_partitions=4,
             default_replication_factor=2,
             default_config=self.usually({}, {"min.insync.replicas": "2", "segment.ms": "1000"}),

@@ -6,18 +6,18 @@ It passes the same contract tests as the adapters of real clusters. ``apply`` ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import ClearedMoves, MoveProgress
 from topiarist.model.outcome import Outcome, Result, TopicProgress, build_topic_progress, partitions_to_initialize
-from topiarist.model.plan import Issue, Plan, TopicPlan
+from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.state import ClusterState, TopicInspection, TopicState
 from topiarist.planning.moves.throttles import update_throttles
 from topiarist.planning.preconditions import Validity, check_plan, simulate
-from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl, WriteGuard, write_all
+from topiarist.ports import NO_CONTROL, FoundRefusals, MoveOptions, WriteControl, WriteGuard, write_all
 
 
 class MemoryCluster:
@@ -103,9 +103,9 @@ class MemoryCluster:
         """Return nothing, as ``inspect`` does."""
         return {}
 
-    def find_refusals(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
-        """Return nothing: no broker is there to refuse."""
-        return {}
+    def find_refusals(self, plan: Plan) -> FoundRefusals:
+        """Return no refusal: no broker is there to refuse."""
+        return FoundRefusals({}, plan.capabilities)
 
     def _apply_topic(self, plan: Plan, topic: TopicPlan, guard: WriteGuard = write_all) -> Outcome:
         if self.state.write_block.reason:

@@ -21,6 +21,7 @@ from topiarist.model.access import (
     Credentials,
     KafkaAccess,
     Kerberos,
+    Placement,
     RecordsTopic,
     Sasl,
     SaslAwsIam,
@@ -260,7 +261,7 @@ def _parse_kafka(manifest: Manifest, given: Mapping[str, Any]) -> KafkaAccess:
         bootstrap_servers=given.get("bootstrapServers", ""),
         sasl=_parse_sasl(manifest, given["sasl"]) if "sasl" in given else None,
         tls=_parse_tls(manifest, given, "kafka"),
-        **_take({"records": ("records", _parse_records), "requestTimeout": ("request_timeout", _parse_seconds)}, given),
+        **_take(_KAFKA_FIELDS, given),
     )
 
 
@@ -273,6 +274,13 @@ def _parse_records(given: Mapping[str, Any] | str) -> RecordsTopic | None:
         "replicationFactor": ("replication_factor", int),
     }
     return RecordsTopic(**_take(fields, given))
+
+
+_KAFKA_FIELDS: _Fields = {
+    "records": ("records", _parse_records),
+    "requestTimeout": ("request_timeout", _parse_seconds),
+    "placement": ("placement", Placement),
+}
 
 
 def _parse_sasl(manifest: Manifest, given: Mapping[str, Any]) -> Sasl:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.filters.chain import filter_changes
-from topiarist.kafka.types import Broker, Replicas
+from topiarist.kafka.types import Broker, Replicas, are_unplaced
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
@@ -38,7 +38,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
-from topiarist.planning.builder import HINT_PROTECTED_TOPIC, version_hint, version_warning
+from topiarist.planning.builder import HINT_PROTECTED_TOPIC, find_unkept_placement, version_hint, version_warning
 from topiarist.planning.moves.topic import KINDS_OF_PROTECTED_TOPICS, find_low_replica_count, find_missing_throttle
 from topiarist.planning.risk import assess_elections, assess_moves
 
@@ -329,6 +329,8 @@ def recheck_saved_plan(
 
     def find_issue(topic: TopicPlan, change: Change) -> Issue | None:
         if isinstance(change, CreateTopic | AddPartitions):
+            if are_unplaced(change.replicas):
+                return find_unkept_placement(cluster, without_replicas, plan.placed_by_brokers)
             named = {broker for replicas in change.replicas for broker in replicas}
             if excluded := sorted(named & without_replicas):
                 ids = ", ".join(map(str, excluded))
@@ -490,6 +492,8 @@ def _replica_difference(
         return ""
     if list(map(len, planned)) != list(map(len, reviewed)):
         return "was reviewed with another number of partitions or replicas"
+    if are_unplaced(planned) or are_unplaced(reviewed):
+        return "was reviewed with another choice of brokers: one plan lists them, the other leaves them to the cluster"
     if topic.spec and topic.spec.assignment is not None:
         return "was reviewed with other replica lists than those of the manifest"
     return broker_sets.unavailable_reason(reviewed) or broker_sets.implausible_reason(planned, reviewed)

@@ -16,7 +16,7 @@ To support a new Kafka version, such as 4.5:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -50,13 +50,32 @@ Replicas = tuple[int, ...]
 """The broker ids of one partition; the first is the preferred leader."""
 
 
+UNPLACED = -1
+"""The id in a planned replica list that leaves the choice of a broker to the cluster."""
+
+
 MIN_ISR_CAPPED_SINCE: KafkaVersion = (3, 7)
 """The first Kafka version that asks for no more replicas in sync than a partition has."""
 
 
 def count_replicas(replicas: Replicas) -> int:
     """Return the number of replicas of a partition; a broker that is listed twice has one."""
-    return len(set(replicas))
+    return len(replicas) if UNPLACED in replicas else len(set(replicas))
+
+
+def are_unplaced(lists: Iterable[Replicas]) -> bool:
+    """Return whether the cluster chooses brokers of these planned lists."""
+    return any(UNPLACED in replicas for replicas in lists)
+
+
+def are_carried_out(planned: Sequence[Replicas], found: Sequence[Replicas]) -> bool:
+    """Return whether partitions have their planned replicas.
+
+    Of replicas that the cluster places, only the number is compared.
+    """
+    if not are_unplaced(planned):
+        return tuple(planned) == tuple(found)
+    return [*map(count_replicas, planned)] == [*map(count_replicas, found)]
 
 
 def cap_min_isr(min_isr: int, replicas: Replicas, oldest: KafkaVersion) -> int:

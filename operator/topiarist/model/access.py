@@ -251,6 +251,13 @@ Sasl = SaslPassword | SaslOAuth | SaslToken | SaslAwsIam | Kerberos
 """A login to brokers by SASL. Each kind has ``mechanism`` (as brokers name it), ``subject`` and ``kafka_principal``."""
 
 
+class Placement(str, Enum):
+    """Who chooses the brokers of new replicas: the plan, by explicit replica lists, or the brokers."""
+
+    EXPLICIT = "Explicit"
+    BROKERS = "Brokers"
+
+
 class RecordsTopic(NamedTuple):
     """The compacted topic of topiarist's records, and the replication factor that it is created with.
 
@@ -272,6 +279,7 @@ class KafkaAccess(Struct, frozen=True):
 
     ``bootstrap_servers`` is ``host:port,host:port``. Without ``sasl`` there is no login, without ``tls`` no encryption.
     ``request_timeout`` is in seconds. Without ``records`` the cluster keeps none: no lock, and no owners.
+    ``placement`` is None if the cluster decides by what it can do.
     """
 
     bootstrap_servers: str
@@ -279,6 +287,7 @@ class KafkaAccess(Struct, frozen=True):
     tls: Tls | None = None
     records: RecordsTopic | None = DEFAULT_RECORDS_TOPIC
     request_timeout: float = 30.0
+    placement: Placement | None = None
 
     @property
     def servers(self) -> str:

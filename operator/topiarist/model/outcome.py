@@ -19,11 +19,15 @@ from topiarist.text import format_count
 
 
 class Result(str, Enum):
-    """The result for one topic of a plan."""
+    """The result for one topic of a plan.
+
+    After ``CONFLICT`` nothing was written. After ``DIFFERS`` something was, and the topic is not as the plan wants it.
+    """
 
     DONE = "done"
     UNCHANGED = "unchanged"
     CONFLICT = "conflict"
+    DIFFERS = "differs"
     REFUSED = "refused"
     FAILED = "failed"
     UNKNOWN = "unknown"
@@ -36,6 +40,7 @@ _EXIT_CODES = {
     Result.UNCHANGED: Exit.DONE,
     Result.SKIPPED: Exit.DONE,  # the error that prevented the write has its own exit code
     Result.CONFLICT: Exit.CONFLICT,
+    Result.DIFFERS: Exit.CONFLICT,
     Result.REFUSED: Exit.REFUSED,
     Result.FAILED: Exit.ERROR,
     Result.UNKNOWN: Exit.ERROR,

@@ -20,7 +20,8 @@ from topiarist.errors import Reason
 from topiarist.kafka import config_values
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import has_equivalent_value
-from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
+from topiarist.kafka.types import MIN_KAFKA_VERSION, UNPLACED, Broker, KafkaVersion, Replicas, are_unplaced
+from topiarist.model.capabilities import APACHE_KAFKA, Capabilities
 from topiarist.model.moves import NO_MOVES, BatchRecord, LeaderChange, MoveSettings, ReplicaMove
 from topiarist.model.run_options import Risk
 from topiarist.model.spec import LimitUsage, TopicSize, TopicSpec, ValueOrigin
@@ -108,7 +109,10 @@ SAFE_ASSESSMENT = RiskAssessment(Risk.SAFE)
 
 
 class CreateTopic(Struct, frozen=True):
-    """A creation of a topic with these replica lists (partition 0 first) and config overrides."""
+    """A creation of a topic with these replica lists (partition 0 first) and config overrides.
+
+    The lists are all of brokers, or all of ``UNPLACED``: then the cluster chooses the brokers.
+    """
 
     replicas: tuple[Replicas, ...]
     config: Mapping[str, str]
@@ -119,7 +123,8 @@ class AddPartitions(Struct, frozen=True):
     """An increase of the partition count.
 
     ``before`` is the number of existing partitions, ``first_replicas`` the replica list of partition 0, and
-    ``replicas`` has one list for each new partition. ``keyed`` is false if the manifest says that no message has a key.
+    ``replicas`` has one list for each new partition. If the cluster chooses the brokers, all of these lists are of
+    ``UNPLACED``. ``keyed`` is false if the manifest says that no message has a key.
     """
 
     before: int
@@ -283,7 +288,7 @@ class TopicPlan(Struct, frozen=True):
         return not (self.changes or self.refusals or self.notices)
 
     def new_replicas(self) -> tuple[Replicas, ...]:
-        """Return the replica lists that the changes add."""
+        """Return the replica lists that the changes add, with ``UNPLACED`` where the cluster chooses the broker."""
         growths = [change.replicas for change in self.changes if isinstance(change, _GROWTHS)]
         return growths[0] if len(growths) == 1 else tuple(chain.from_iterable(growths))
 
@@ -296,9 +301,9 @@ class TopicPlan(Struct, frozen=True):
         return tuple(each for change in self.changes if isinstance(change, ElectLeaders) for each in change.partitions)
 
     def placed_brokers(self) -> set[int]:
-        """Return the brokers that get a replica."""
+        """Return the brokers that get a replica by the plan, and not by the choice of the cluster."""
         added = {broker for move in self.moves() for broker in move.added}
-        return added.union(*self.new_replicas())
+        return added.union(*self.new_replicas()) - {UNPLACED}
 
 
 class ImpliedTopic(NamedTuple):
@@ -342,7 +347,8 @@ class Plan(Struct, frozen=True):
     ``drain_brokers`` and ``move_settings`` are for the texts about moves,
     and not part of a plan's meaning either: they are their cause and their pace. Nor is ``usage``, the usage of planned
     topics by name, with its ``evidence``; None if it was not read. ``implied`` are the topics that a
-    first write would make.
+    first write would make. ``placed_by_brokers`` says why the cluster chooses the brokers of new replicas; empty if the
+    plan names them all. ``capabilities`` are those of the cluster.
     """
 
     cluster: str
@@ -372,6 +378,8 @@ class Plan(Struct, frozen=True):
     evidence: Evidence | None = None
     implied: tuple[ImpliedTopic, ...] = ()
     usage: Mapping[str, TopicUsage] = field(default_factory=dict)
+    placed_by_brokers: str = ""
+    capabilities: Capabilities = APACHE_KAFKA
 
     def actionable_topics(self) -> Iterator[TopicPlan]:
         """Iterate over the topics that applying the plan writes to."""
@@ -384,6 +392,11 @@ class Plan(Struct, frozen=True):
     @property
     def has_changes(self) -> bool:
         return any(True for _ in self.actionable_topics())
+
+    @property
+    def places_replicas(self) -> bool:
+        """Return whether applying the plan puts a replica on a broker that the plan names."""
+        return any(topic.placed_brokers() or topic.moves() for topic in self.actionable_topics())
 
     @property
     def implied_topics(self) -> tuple[ImpliedTopic, ...]:
@@ -519,7 +532,7 @@ def compute_broker_load_after(plan: Plan) -> dict[int, Load]:
     leaders = Counter({broker: load.leaders for broker, load in plan.load.items()})
     replicas = Counter({broker: load.replicas for broker, load in plan.load.items()})
     for topic in plan.actionable_topics():
-        for brokers in topic.new_replicas():
+        for brokers in () if are_unplaced(topic.new_replicas()) else topic.new_replicas():
             leaders[brokers[0]] += 1
             replicas.update(brokers)
         for move in topic.moves():

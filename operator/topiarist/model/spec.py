@@ -25,7 +25,7 @@ from topiarist.kafka.types import (
     Replicas,
     matches_any,
 )
-from topiarist.model.access import DEFAULT_RECORDS_TOPIC, Access, KafkaAccess, Via, ZooKeeperAccess
+from topiarist.model.access import DEFAULT_RECORDS_TOPIC, Access, KafkaAccess, Placement, Via, ZooKeeperAccess
 from topiarist.model.moves import NO_MOVES, MoveKind, MoveSettings
 from topiarist.model.usage import DEFAULT_USAGE_SETTINGS, UsageSettings
 
@@ -239,7 +239,7 @@ class Manifest(NamedTuple):
 
 
 class RackAwareness(str, Enum):
-    """The use of racks when a topic is created; an expansion always uses ``ENFORCED``."""
+    """The use of racks when a topic is created; an expansion always uses ``ENFORCED``, which is the default."""
 
     ENFORCED = "Enforced"
     SAFE = "Safe"
@@ -250,8 +250,9 @@ class ClusterSpec(Struct, frozen=True, dict=True):
     """A ``Cluster`` manifest, or the unnamed cluster of an address option (name empty, everything else at its default).
 
     ``zookeeper`` and ``kafka`` are the ways to the cluster; ``via`` chooses one of them if both are there.
-    ``version`` is None if the manifest does not declare it. ``protected`` and ``adopt`` are glob patterns. The fields
-    from ``allowed_topics`` to ``drift_policy`` apply in Kubernetes only; ``allow_risk`` has labels of ``Risk``.
+    ``version`` and ``rack_awareness`` are None if the manifest does not declare them. ``protected`` and ``adopt`` are
+    glob patterns. The fields from ``allowed_topics`` to ``drift_policy`` apply in Kubernetes only; ``allow_risk`` has
+    labels of ``Risk``.
     ``profiles`` are parts of a topic's spec by name, with Kafka's texts as configs, and may have ``labels``.
     ``config_rules`` is built from ``version``, ``allow_unknown_configs`` and ``broker_config``. ``drain_brokers`` must
     hold no replicas, registered or not.
@@ -264,7 +265,7 @@ class ClusterSpec(Struct, frozen=True, dict=True):
     via: Via | None = None
     cluster_id: str = ""
     version: KafkaVersion | None = None
-    rack_awareness: RackAwareness = RackAwareness.ENFORCED
+    rack_awareness: RackAwareness | None = None
     default_partitions: int | None = None
     default_replication_factor: int | None = None
     default_config: Mapping[str, str] = field(default_factory=dict)
@@ -305,6 +306,16 @@ class ClusterSpec(Struct, frozen=True, dict=True):
     def keeps_records(self) -> bool:
         """Return whether topiarist keeps records on the cluster: owners, the lock, a freeze, moves in flight."""
         return not isinstance(self.access, KafkaAccess) or self.access.records is not None
+
+    @property
+    def placement(self) -> Placement | None:
+        """Return who chooses the brokers of new replicas; None if the manifest does not say it."""
+        return self.access.placement if isinstance(self.access, KafkaAccess) else None
+
+    @property
+    def rack_mode(self) -> str:
+        """Return the use of racks when a topic is created, as ``kafka.placement`` names it."""
+        return (self.rack_awareness or RackAwareness.ENFORCED).value.lower()
 
     def defaults(self) -> Mapping[str, Any]:
         """Return the defaults that are set, under the field names of a manifest."""

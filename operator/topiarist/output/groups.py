@@ -388,7 +388,7 @@ def list_broker_loads(plan: Plan) -> list[BrokerLoad]:
 
     "Leaders" counts preferred leaders: the first broker of each replica list.
     """
-    if not any(topic.new_replicas() or topic.moves() for topic in plan.actionable_topics()):
+    if not plan.places_replicas:
         return []
     after = compute_broker_load_after(plan)
     moves = [move for topic in plan.actionable_topics() for move in topic.moves()]

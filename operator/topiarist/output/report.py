@@ -121,6 +121,7 @@ _CONDENSED_RESULTS = {Result.DONE: ("+", GREEN), Result.UNCHANGED: ("=", ""), Re
 
 _DETAILED_RESULTS = {
     Result.CONFLICT: ("~", YELLOW),
+    Result.DIFFERS: ("!", BOLD_RED),
     Result.REFUSED: ("!", BOLD_RED),
     Result.UNKNOWN: ("?", BOLD_RED),
     Result.PENDING: ("?", YELLOW),
@@ -131,6 +132,7 @@ _WITHHELD = "held back"
 _SUMMARY_ORDER = (*(result.value for result in Result), _WITHHELD)
 _RESULT_HINTS = {
     Result.CONFLICT: "conflict: the topic changed after it was planned, so nothing was written; plan again",
+    Result.DIFFERS: "differs: a request was sent, and the topic is not as planned; the next plan goes on from there",
     Result.UNKNOWN: "unknown: the connection was lost before the reply; the next run finds out whether it was written",
     Result.PENDING: "pending: written, but the controller has not finished; no action is needed",
     Result.SKIPPED: "skipped: the run ended first; the next run continues",
@@ -189,7 +191,8 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
 
 def _list_made(report: ReconcileReport) -> Sequence[ImpliedTopic]:
     """Return the topics without a manifest that the run made: all of them, as soon as it wrote one record."""
-    return report.plan.implied_topics if report.outcomes_with(Result.DONE) else ()
+    is_written = report.outcomes_with(Result.DONE) or report.outcomes_with(Result.DIFFERS)
+    return report.plan.implied_topics if is_written else ()
 
 
 def _moves_by_topic(report: ReconcileReport) -> Mapping[str, Sequence[ReplicaMove]]:

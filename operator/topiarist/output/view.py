@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.errors import FieldPath, Location, Reason
-from topiarist.kafka.types import Replicas
+from topiarist.kafka.types import Replicas, are_unplaced
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveType, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
@@ -278,14 +278,14 @@ def _view_change(change: Change, spec: TopicSpec | None, partition_count: int) -
         case CreateTopic(replicas, config):
             widths = sorted({len(brokers) for brokers in replicas})
             width = format_count(widths[0], "replica") if len(widths) == 1 else f"{widths[0]} to {widths[-1]} replicas"
-            size = f"{format_count(len(replicas), 'partition')} x {width}"
+            size = f"{format_count(len(replicas), 'partition')} x {width}{_describe_placement(replicas)}"
             view = replace(
                 view,
                 summary=f"create {size}",
                 before="no topic",
                 after=size,
                 partitions=(0, len(replicas)),
-                table=PartitionTable("partitions", "partitions", range(len(replicas)), (), replicas),
+                table=_tabulate(PartitionTable("partitions", "partitions", range(len(replicas)), (), replicas)),
                 config=tuple(ConfigItem(key, None, text, SAFE_ASSESSMENT) for key, text in config.items()),
             )
         case AddPartitions():
@@ -293,12 +293,12 @@ def _view_change(change: Change, spec: TopicSpec | None, partition_count: int) -
             title = f"partitions {before:,} -> {total:,}"
             view = replace(
                 view,
-                summary=f"grow {before:,} -> {format_count(total, 'partition')}",
+                summary=f"grow {before:,} -> {format_count(total, 'partition')}{_describe_placement(change.replicas)}",
                 before=format_count(before, "partition"),
                 after=format_count(total, "partition"),
                 field=("partitions",),
                 partitions=(before, total),
-                table=PartitionTable("partitions", title, range(before, total), (), change.replicas),
+                table=_tabulate(PartitionTable("partitions", title, range(before, total), (), change.replicas)),
             )
         case MoveReplicas(moves):
             view = _view_moves(view, moves, spec, partition_count)
@@ -333,6 +333,15 @@ def _view_change(change: Change, spec: TopicSpec | None, partition_count: int) -
             size = f"{format_count(len(missing), 'partition')} without a state"
             view = replace(view, summary=f"nudge: {size}", before=size, after="initialized by the controller")
     return view
+
+
+def _describe_placement(replicas: Sequence[Replicas]) -> str:
+    return ", placed by the brokers" if are_unplaced(replicas) else ""
+
+
+def _tabulate(table: PartitionTable) -> PartitionTable | None:
+    """Return the table; None if the cluster chooses the brokers: there is nothing to list."""
+    return None if are_unplaced(table.after) else table
 
 
 def _view_moves(

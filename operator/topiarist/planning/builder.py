@@ -24,8 +24,16 @@ from topiarist.kafka.config_rules import (
     small_segment_message,
 )
 from topiarist.kafka.placement import AssignmentError
-from topiarist.kafka.types import MIN_KAFKA_VERSION, KafkaVersion, Replicas, count_replicas, format_version
-from topiarist.model.capabilities import Capabilities
+from topiarist.kafka.types import (
+    MIN_KAFKA_VERSION,
+    UNPLACED,
+    KafkaVersion,
+    Replicas,
+    count_replicas,
+    format_version,
+)
+from topiarist.model.access import Placement
+from topiarist.model.capabilities import Capabilities, Support
 from topiarist.model.moves import UNLIMITED
 from topiarist.model.plan import (
     AddPartitions,
@@ -70,6 +78,52 @@ _HINT_BY_REASON = {
 }
 
 
+class PlacedByBrokers(NamedTuple):
+    """Why the cluster chooses the brokers of new topics, and of new partitions; empty if the plan lists them."""
+
+    creations: str = ""
+    growth: str = ""
+
+
+def find_placed_by_brokers(cluster: ClusterSpec, capabilities: Capabilities) -> PlacedByBrokers:
+    """Return who chooses brokers: as the Cluster declares it, else as the cluster can carry it out.
+
+    A cluster that does not carry out the lists of a creation is not asked to carry out those of new partitions, unless
+    it is known to do so.
+    """
+    if cluster.placement is not None:
+        why = "spec.kafka.placement is Brokers" if cluster.placement is Placement.BROKERS else ""
+        return PlacedByBrokers(why, why)
+    return _find_denied_lists(capabilities)
+
+
+def _find_denied_lists(capabilities: Capabilities) -> PlacedByBrokers:
+    creations, growth = _describe_denied(capabilities.replica_lists), _describe_denied(capabilities.growth_lists)
+    return PlacedByBrokers(creations, growth or ("" if capabilities.growth_lists.is_given else creations))
+
+
+def _describe_denied(support: Support) -> str:
+    return (support.why or "the cluster does not carry out replica lists") if support.is_denied else ""
+
+
+def find_unkept_placement(cluster: ClusterSpec, excluded: Collection[int], why: str) -> Issue | None:
+    """Return the refusal of new replicas with demands that only the plan can meet, since the cluster chooses brokers.
+
+    ``excluded`` are the brokers that may not get replicas.
+    """
+    if excluded:
+        message = (
+            f"broker {_join_ids(sorted(excluded))} may get no new replicas, and the plan cannot see to that: {why}"
+        )
+        hint = "without excludeBrokers, drainBrokers and --without-brokers new replicas may be on any broker"
+        return Issue(Reason.PLACED_BY_BROKERS, message, hint=hint)
+    if cluster.rack_awareness is RackAwareness.ENFORCED:
+        message = f"rackAwareness is Enforced, and the plan cannot see to that: {why}"
+        hint = "leave rackAwareness out of the Cluster: the brokers then spread replicas over racks as they do"
+        return Issue(Reason.PLACED_BY_BROKERS, message, hint=hint)
+    return None
+
+
 class ReplicaPlacer:
     """A placer for the partitions of one plan.
 
@@ -87,7 +141,9 @@ class ReplicaPlacer:
         replica_holders: frozenset[int] | None = None,
     ) -> None:
         self._state = state
-        self._rack_awareness = cluster.rack_awareness
+        self._cluster = cluster
+        self.by_brokers = find_placed_by_brokers(cluster, state.capabilities)
+        self._denied_lists = _find_denied_lists(state.capabilities)
         self.excluded_brokers = cluster.exclude_brokers | cluster.drain_brokers | without_brokers
         self._allow_unknown_brokers = allow_unknown_brokers
         self._replica_holders = replica_holders
@@ -114,7 +170,7 @@ class ReplicaPlacer:
                 topics = self._state.topics.items()
                 remaining = chain.from_iterable(topic.replicas for name, topic in topics if name not in deleted)
             holders = frozenset(chain.from_iterable(remaining))
-        return tuple(sorted(holders - self._registered_brokers - self.excluded_brokers))
+        return tuple(sorted(holders - self._registered_brokers - self.excluded_brokers - {UNPLACED}))
 
     def current_load(self) -> dict[int, Load]:
         """Return leaders and replicas of every broker, idle brokers included."""
@@ -124,14 +180,18 @@ class ReplicaPlacer:
         """Return the replica lists of a new topic, or an issue.
 
         The lists are the explicit ones of the spec. Otherwise they are Kafka's, with a start and a shift derived from
-        the name.
+        the name, or those of a cluster that chooses the brokers.
         """
+        if why := self.by_brokers.creations:
+            return self._leave_to_brokers(spec, why, spec.create_partitions, spec.create_replication_factor)
+        if why := self._denied_lists.creations:
+            return _explicit_issue(why)
         if spec.assignment is not None:
             return self._check_explicit_lists(spec.assignment, self._allow_unknown_brokers)
         if finding := self._missing_brokers_issue():
             return finding
         try:
-            brokers = placement.prepare_brokers(self.eligible_brokers, self._rack_awareness.value.lower())
+            brokers = placement.prepare_brokers(self.eligible_brokers, self._cluster.rack_mode)
             start, shift = placement.derive_start_and_shift(spec.topic, brokers)
             return placement.assign_replicas(
                 brokers,
@@ -148,6 +208,10 @@ class ReplicaPlacer:
 
         Only the new partitions have lists. Kafka's expansion is always rack-aware.
         """
+        if why := self.by_brokers.growth:
+            return self._leave_to_brokers(spec, why, total - len(topic.replicas), len(topic.replicas[0]))
+        if why := self._denied_lists.growth:
+            return _explicit_issue(why)
         # Explicit lists name their brokers, so a missing broker cannot distort the placement.
         if spec.assignment is None and (finding := self._missing_brokers_issue()):
             return finding
@@ -168,6 +232,13 @@ class ReplicaPlacer:
                 f"list {format_count(replica_count, 'broker')} for each new partition",
             )
         return self._check_explicit_lists(added, allow_unknown=False)
+
+    def _leave_to_brokers(self, spec: TopicSpec, why: str, partitions: int, width: int) -> tuple[Replicas, ...] | Issue:
+        if spec.assignment is not None:
+            hint = "set partitions and replicationFactor in place of it"
+            message = f"replicaAssignment lists brokers, and the plan cannot see to that: {why}"
+            return Issue(Reason.PLACED_BY_BROKERS, message, ("replicaAssignment",), hint)
+        return find_unkept_placement(self._cluster, self.excluded_brokers, why) or ((UNPLACED,) * width,) * partitions
 
     def _check_explicit_lists(self, lists: tuple[Replicas, ...], allow_unknown: bool) -> tuple[Replicas, ...] | Issue:
         # Kafka accepts unregistered brokers at creation only.
@@ -199,6 +270,11 @@ class ReplicaPlacer:
     def _make_issue(self, error: AssignmentError, path: tuple[str, ...]) -> Issue:
         reason = _REASON_BY_ERROR_KIND.get(error.kind, Reason.PARTITIONS_MALFORMED)
         return Issue(reason, str(error), path, _HINT_BY_REASON[reason])
+
+
+def _explicit_issue(why: str) -> Issue:
+    message = f"spec.kafka.placement is Explicit, and the cluster does not carry out replica lists: {why}"
+    return Issue(Reason.PLACED_BY_BROKERS, message, hint="leave placement out, or set it to Brokers")
 
 
 def _join_ids(brokers: Iterable[int]) -> str:

@@ -23,7 +23,7 @@ from topiarist.kafka import config_rules
 from topiarist.kafka.config_rules import is_min_isr_above, server_default
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.config_values import add_unit, has_equivalent_value, java_trim, parse_integer
-from topiarist.kafka.types import LONG_MAX, has_collision_chars, metric_name
+from topiarist.kafka.types import LONG_MAX, are_unplaced, has_collision_chars, metric_name
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import AddPartitions, ConfigItem, CreateTopic, Issue, TopicPlan, UpdateConfig, config_after
 from topiarist.model.spec import TopicSpec
@@ -364,7 +364,8 @@ def _diff_partitions(builder: TopicPlanBuilder, topic: TopicState) -> None:
         replicas = builder.context.placer.place_new_partitions(spec, topic, desired)
         if not isinstance(replicas, Issue):
             assessment = assess_growth((topic.config,), builder.context.settings, keyed=spec.keyed)
-            builder.changes.append(AddPartitions(actual, topic.replicas[0], replicas, assessment, spec.keyed))
+            first = replicas[0] if are_unplaced(replicas) else topic.replicas[0]
+            builder.changes.append(AddPartitions(actual, first, replicas, assessment, spec.keyed))
         # ``_diff_replication_factor`` refuses the same cause for the whole topic, and one refusal is enough.
         elif replicas.reason is not Reason.REPLICATION_FACTOR_DIFFERS or "replicationFactor" in spec.ignored_fields:
             builder.refusals.append(replicas)

@@ -32,6 +32,7 @@ from topiarist.kafka.types import (
     STATE_TOPIC_ENDINGS,
     TRANSACTIONS_TOPIC,
     Replicas,
+    are_unplaced,
     format_version,
     index_by_metric_name,
 )
@@ -71,6 +72,7 @@ from topiarist.planning import diff
 from topiarist.planning.builder import (
     HINT_PROTECTED_TOPIC,
     NAMED_BY_REQUEST,
+    PlacedByBrokers,
     PlanContext,
     ReplicaPlacer,
     TopicPlanBuilder,
@@ -266,6 +268,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
                 plans.append(plan)
     plans, warnings = enforce_size_limits(plans, state.size_limits)
     plans = apply_write_block(plans, state.write_block)
+    by_brokers = _describe_placement(plans, context.placer.by_brokers)
     return Plan(
         cluster=cluster.name,
         cluster_id=state.cluster_id,
@@ -280,6 +283,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
             *state.warnings,
             *_find_cluster_warnings(state, cluster, context.rules),
             *_batch_warnings(state),
+            *([f"the brokers place new replicas: {by_brokers}"] if by_brokers and not cluster.placement else ()),
             *(() if options.selection else find_drain_warnings(state, cluster.drain_brokers, declared, plans)),
             *warnings,
             *_bypass_warnings(state, plans),
@@ -289,7 +293,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         ),
         sizes=_measure_topics(state, options, declared),
         default_retention_bytes=server_default("retention.bytes", context.settings),
-        load=context.placer.current_load() if any(plan.new_replicas() or plan.moves() for plan in plans) else {},
+        load=context.placer.current_load() if any(plan.placed_brokers() or plan.moves() for plan in plans) else {},
         write_block=state.write_block,
         config_rules=context.rules.with_relevant_settings(),
         min_version=state.min_version,
@@ -303,7 +307,16 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         move_settings=cluster.moves,
         evidence=state.evidence,
         usage={plan.topic: state.usage[plan.topic] for plan in plans if plan.topic in state.usage},
+        placed_by_brokers=by_brokers,
+        capabilities=state.capabilities,
     )
+
+
+def _describe_placement(plans: Iterable[TopicPlan], by_brokers: PlacedByBrokers) -> str:
+    """Return why the cluster places replicas of a plan; empty if it places none."""
+    unplaced = [plan for plan in plans if are_unplaced(plan.new_replicas())]
+    whys = (by_brokers.growth if plan.before else by_brokers.creations for plan in unplaced)
+    return "; ".join(dict.fromkeys(whys))
 
 
 def plan_topic(spec: TopicSpec, context: PlanContext) -> TopicPlan:

@@ -18,9 +18,11 @@ from msgspec.structs import replace
 
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.types import (
+    UNPLACED,
     Broker,
     KafkaVersion,
     Replicas,
+    are_carried_out,
     count_replicas,
     has_collision_chars,
     index_by_metric_name,
@@ -139,9 +141,9 @@ def _is_already_applied(plan: TopicPlan, current: CurrentTopic) -> bool:
 def _is_change_applied(change: object, topic: TopicState) -> bool:
     match change:
         case CreateTopic(replicas, config):
-            return topic.replicas == replicas and config.items() <= topic.config.items()
+            return are_carried_out(replicas, topic.replicas) and config.items() <= topic.config.items()
         case AddPartitions(before=before, replicas=replicas):
-            return topic.replicas[before:] == replicas
+            return are_carried_out(replicas, topic.replicas[before:])
         case MoveReplicas(moves):
             lists = _lists_by_partition(topic)
             in_flight = topic.reassigning_partitions
@@ -277,7 +279,7 @@ def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: Top
                 return f"partition {missing} is missing now"
             if topic.reassigning_partitions or current.reassigning:
                 return _REASSIGNED_NOW
-            if topic.replicas[0] != change.first_replicas:
+            if not are_carried_out([change.first_replicas], topic.replicas[:1]):
                 return f"partition 0 was on {list(change.first_replicas)}, and is on {list(topic.replicas[0])} now"
             # The controller assigns a missing id and then writes the topic from its memory, without new partitions.
             if topic_id and not topic.topic_id:
@@ -384,11 +386,12 @@ def revalidate(plan: Plan, state: ClusterState) -> RevalidatedPlan:
         brokers=state.brokers,
         write_block=state.write_block,
         warnings=plan.warnings if any(topic.is_actionable for topic in remaining) else (),
-        load=placer.current_load() if any(topic.new_replicas() or topic.moves() for topic in remaining) else {},
+        load=placer.current_load() if any(topic.placed_brokers() or topic.moves() for topic in remaining) else {},
         controller=state.controller,
         controller_epoch=state.controller_epoch,
         batch=state.batch,
         bypasses_brokers=state.bypasses_brokers,
+        capabilities=state.capabilities,
     )
     conflicts = {
         topic: result.message for topic, result in validity_by_topic.items() if result.validity is Validity.CONFLICT
@@ -420,17 +423,19 @@ def simulate(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
             if topic := topics.get(plan.topic):
                 topics[plan.topic] = replace(topic, record=None, record_valid=False, modified_externally=False)
         else:
-            topics[plan.topic] = _topic_after(plan, topics.get(plan.topic) or TopicState(plan.topic, str(identity), ()))
+            before = topics.get(plan.topic) or TopicState(plan.topic, str(identity), ())
+            topics[plan.topic] = _topic_after(plan, before, state.brokers)
             identity += plan.before is None
     return replace(state, topics=topics, dangling_records=records, next_identity=identity)
 
 
-def _topic_after(plan: TopicPlan, before: TopicState) -> TopicState:
+def _topic_after(plan: TopicPlan, before: TopicState, brokers: Sequence[Broker]) -> TopicState:
     # For a creation ``before`` is a topic without partitions.
     replicas, config = replicas_after(before, plan.changes), config_after(before.config, plan.changes)
     for change in plan.changes:
         if isinstance(change, CreateTopic):
             replicas, config = change.replicas, dict(change.config)
+    replicas = tuple(_choose_brokers(number, each, brokers) for number, each in enumerate(replicas))
     return replace(
         before,
         replicas=replicas,
@@ -440,3 +445,12 @@ def _topic_after(plan: TopicPlan, before: TopicState) -> TopicState:
         record_valid=True,
         modified_externally=False,
     )
+
+
+def _choose_brokers(partition: int, replicas: Replicas, brokers: Sequence[Broker]) -> Replicas:
+    """Return the replicas of a partition on any brokers, if the plan leaves them to the cluster."""
+    if not brokers or UNPLACED not in replicas:
+        return replicas
+    first = partition % len(brokers)
+    ids = [broker.id for broker in (*brokers[first:], *brokers[:first])]
+    return (*ids, *replicas)[: len(replicas)]

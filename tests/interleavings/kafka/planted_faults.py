@@ -12,7 +12,7 @@ from topiarist.adapters.kafka_admin.records import codec, log, transactions
 from topiarist.adapters.kafka_admin.records import run as run_module
 from topiarist.adapters.kafka_admin.records.codec import Lock, Records
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
-from topiarist.adapters.kafka_admin.write import chunks, writer
+from topiarist.adapters.kafka_admin.write import results, writer
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.planning import preconditions
 from topiarist.planning.moves import gate
@@ -78,7 +78,7 @@ def _all_that_wait(waiting: Any, *_arguments: Any) -> Any:
 
 
 _commit, _acquire = Writer._commit, RecordsRun.acquire
-_find_result, _resolve = chunks.find_result, codec.resolve
+_find_result, _resolve = results.find_result, codec.resolve
 
 FAULTS = {
     "the fence is not checked before each request": Fault(

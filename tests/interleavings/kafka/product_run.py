@@ -37,7 +37,7 @@ from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.plan import Plan
 from topiarist.model.state import ClusterState, Freeze, TopicState, WriteBlock
-from topiarist.ports import MoveOptions
+from topiarist.ports import FoundRefusals, MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan
 
 LOST = "lost"
@@ -160,7 +160,7 @@ class _Client:
             raise Disconnected("no answer", was_sent=True)
         if encoded.kind in moves.KINDS:
             return moves.decode_answer(encoded.kind, answer)
-        return _decode_answer(type(request).__name__, answer)
+        return _decode_answer(encoded, answer)
 
     # The reads of topics.
 
@@ -251,14 +251,19 @@ def encode_request(request: Any) -> AdminRequest:
     raise AssertionError(f"the model has no such request: {request!r}")
 
 
-def _decode_answer(request: str, results: Iterable[tuple[str, int, int]]) -> Any:
+def _decode_answer(request: AdminRequest, results: Iterable[tuple[str, int, int]]) -> Any:
     elements = [
         SimpleNamespace(name=name, resource_name=name, topic_id=topic_uuid(number), error_code=code, error_message="")
         for name, code, number in results
     ]
-    if request == "DeleteTopicsRequest":
+    for element in elements if request.kind == "delete" else ():
+        element.topic_id = decode_topic_id(element.name)
+    if request.kind == "create":
+        wanted = dict(request.items)
         for element in elements:
-            element.topic_id = decode_topic_id(element.name)
+            replicas, config = wanted[element.name]
+            element.num_partitions, element.replication_factor = len(replicas), len(replicas[0])
+            element.configs = [SimpleNamespace(name=key, value=value) for key, value in config]
     return SimpleNamespace(topics=elements, results=elements, responses=elements, throttle_time_ms=0)
 
 
@@ -318,7 +323,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
         _check_left_records=lambda records: _NOTHING_LEFT,
         _move_reader=lambda: reader,
         inspect_all=reader.inspect_all,
-        find_refusals=lambda plan: {},  # rights, which depend on no order
+        find_refusals=lambda plan: FoundRefusals({}, plan.capabilities),  # rights, which depend on no order
     )
     return cluster
 

@@ -21,7 +21,8 @@ from topiarist.kafka.types import (
 )
 
 UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS = 3, 17, 36, 37
-INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION = 39, 40, 42, 44
+INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 38, 39, 40, 42
+POLICY_VIOLATION = 44
 THROTTLING_QUOTA_EXCEEDED, UNKNOWN_TOPIC_ID = 89, 100
 
 MAX_PARTITIONS = 10_000
@@ -79,6 +80,18 @@ def check_lists(
             message = "only brokers that are fenced or in controlled shutdown."
         if message:
             return INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {message}"
+    return ACCEPTED
+
+
+def check_counts(partitions: int, factor: int, brokers: int) -> Verdict:
+    """Check the counts of a topic that the brokers place."""
+    if partitions < 1:
+        return INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+    if factor < 1:
+        return INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
+    if factor > brokers:
+        message = f"Unable to replicate the partition {factor} time(s): only {brokers} broker(s) are registered."
+        return INVALID_REPLICATION_FACTOR, message
     return ACCEPTED
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import uuid
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -46,6 +47,15 @@ class FakeTopic:
 
 _DELETE = 1
 
+
+class Lists(Enum):
+    """What brokers do with the replica lists of a request."""
+
+    OBEYED = "as Kafka"
+    IGNORED = "they place replicas as they like, and look at no list"
+    REFUSED = "a policy refuses them"
+
+
 Fault = Callable[["FakeCluster", Message], Message]
 """A replacement of one request: it returns the answer, or raises ``Disconnected``."""
 
@@ -58,8 +68,10 @@ class FakeCluster:
 
     ``sent`` has the names of the Admin requests that arrived, and ``changes`` the topics that were changed, in order.
     ``faults`` are used up one after the other by the requests of a name. ``vetoes`` are asked for each element.
-    ``stopped`` are the brokers that are registered and do not run. ``reshape`` is called with each topic that is to be
-    created, before anything else: a service makes of it what it likes, or refuses it by a code and a message.
+    ``stopped`` are the brokers that are registered and do not run. ``creation_lists`` and ``growth_lists`` say what
+    becomes of replica lists, and new topics have ``factor`` replicas whatever is asked for, if it is set. ``reshape``
+    is called with each topic that is to be created, before anything else: a service makes of it what it likes, or
+    refuses it by a code and a message.
     """
 
     def __init__(self, *, brokers: Iterable[Broker] = (), release: str = NEWEST) -> None:
@@ -73,6 +85,8 @@ class FakeCluster:
         self.vetoes: list[Veto] = []
         self.reshape: Callable[[Any], Verdict] = lambda topic: ACCEPTED
         self.quota: int | None = None
+        self.creation_lists = self.growth_lists = Lists.OBEYED
+        self.factor: int | None = None
         self._next_id = 1
 
     def add(self, name: str, *replicas: Replicas, **config: str) -> FakeTopic:
@@ -131,6 +145,7 @@ class FakeCluster:
                 code, message = checks.POLICY_VIOLATION, "Excessively large number of partitions per request."
             elif not code:
                 code, message = self._check_creation(topic, lists, config, names)
+            made = self._make_lists(lists, topic)
             if not code and not request.validate_only and self._is_over_quota():
                 code, message, throttle = (
                     checks.THROTTLING_QUOTA_EXCEEDED,
@@ -139,7 +154,7 @@ class FakeCluster:
                 )
             topic_id = NO_ID if code else self._new_id()
             if not code and not request.validate_only:
-                self.topics[topic.name] = FakeTopic(topic_id, tuple(lists[each] for each in sorted(lists)), config)
+                self.topics[topic.name] = FakeTopic(topic_id, made, config)
                 self.changes.append(("create", topic.name))
             results.append(
                 element(
@@ -148,9 +163,9 @@ class FakeCluster:
                     error_code=code,
                     error_message=message or None,
                     topic_config_error_code=0,
-                    num_partitions=-1 if code else len(lists),
-                    replication_factor=-1 if code else len(lists[0]),
-                    configs=None,
+                    num_partitions=-1 if code else len(made),
+                    replication_factor=-1 if code else len(made[0]),
+                    configs=None if code else _describe_configs(config),
                 )
             )
         return CreateTopicsResponse(throttle_time_ms=throttle, topics=results)
@@ -163,7 +178,10 @@ class FakeCluster:
             verdict = checks.check_configs(config, self.release.version)
         if verdict != ACCEPTED:
             return verdict
-        assert lists, "topiarist names all replicas of a topic"
+        if not lists:
+            return checks.check_counts(topic.num_partitions, topic.replication_factor, len(self.brokers))
+        if self.creation_lists is Lists.IGNORED:
+            return ACCEPTED
         if (topic.num_partitions, topic.replication_factor) != (-1, -1):
             return (
                 checks.INVALID_REQUEST,
@@ -172,7 +190,22 @@ class FakeCluster:
         if sorted(lists) != [*range(len(topic.assignments))]:
             message = "partitions should be a consecutive 0-based integer sequence"
             return checks.INVALID_REPLICA_ASSIGNMENT, message
-        return self._check_lists([lists[number] for number in sorted(lists)], len(lists[0]))
+        verdict = self._check_lists([lists[number] for number in sorted(lists)], len(lists[0]))
+        if verdict == ACCEPTED and self.creation_lists is Lists.REFUSED:
+            return checks.POLICY_VIOLATION, "Replica assignments are not allowed."
+        return verdict
+
+    def _make_lists(self, lists: dict[int, Replicas], topic: Any) -> tuple[Replicas, ...]:
+        """Return the lists of a new topic, those of the request or those that the brokers choose."""
+        count, width = (len(lists), len(lists[0])) if lists else (topic.num_partitions, topic.replication_factor)
+        if lists and self.creation_lists is Lists.OBEYED and self.factor is None:
+            return tuple(lists[each] for each in sorted(lists))
+        return self._place(count, self.factor or width)
+
+    def _place(self, count: int, width: int) -> tuple[Replicas, ...]:
+        """Return lists that no plan of topiarist has: the brokers of a list are in descending order."""
+        ids = [broker.id for broker in reversed(self.brokers)] * 2
+        return tuple(tuple(sorted(ids[: max(width, 0)], reverse=True)) for _ in range(max(count, 0)))
 
     def _grow(self, request: Message) -> Message:
         doubles = _doubles(topic.name for topic in request.topics)
@@ -184,9 +217,7 @@ class FakeCluster:
             if not code and topic.name in doubles:
                 code, message = checks.INVALID_REQUEST, "Duplicate topic name."
             elif not code:
-                code, message = checks.check_growth(topic.name, found.replicas if found else None, topic.count, lists)
-            if not code and found:
-                code, message = self._check_lists(lists, len(found.replicas[0]))
+                code, message = self._check_growth(topic, found, lists)
             if not code and not request.validate_only and self._is_over_quota():
                 code, message, throttle = (
                     checks.THROTTLING_QUOTA_EXCEEDED,
@@ -194,10 +225,22 @@ class FakeCluster:
                     20,
                 )
             if not code and found and not request.validate_only:
+                if not lists or self.growth_lists is Lists.IGNORED:
+                    lists = self._place(topic.count - len(found.replicas), len(found.replicas[0]))
                 self.topics[topic.name] = replace(found, replicas=found.replicas + lists)
                 self.changes.append(("grow", topic.name))
             results.append(element(name=topic.name, error_code=code, error_message=message or None))
         return CreatePartitionsResponse(throttle_time_ms=throttle, results=results)
+
+    def _check_growth(self, topic: Any, found: FakeTopic | None, lists: tuple[Replicas, ...]) -> Verdict:
+        existing = found.replicas if found else None
+        if self.growth_lists is Lists.REFUSED and lists:
+            return checks.INVALID_REQUEST, "Custom partition assignments are not supported."
+        if existing and (not lists or self.growth_lists is Lists.IGNORED):
+            lists = self._place(topic.count - len(existing), len(existing[0]))
+            return checks.check_growth(topic.name, existing, topic.count, lists)
+        verdict = checks.check_growth(topic.name, existing, topic.count, lists)
+        return self._check_lists(lists, len(existing[0])) if existing and verdict == ACCEPTED else verdict
 
     def _configure(self, request: Message) -> Message:
         doubles = _doubles(resource.resource_name for resource in request.resources)
@@ -362,6 +405,12 @@ def leave_out_ids(cluster: FakeCluster, request: Message) -> Message:
     for each in answer.topics:
         each.topic_id = uuid.UUID(int=0)
     return answer
+
+
+def _describe_configs(config: Mapping[str, str]) -> list[Any]:
+    """Return the configs of a new topic as the answer to its creation has them, without the defaults of the brokers."""
+    described = CreateTopicsResponse.CreatableTopicResult.CreatableTopicConfigs
+    return [described(name=key, value=value, config_source=1) for key, value in config.items()]
 
 
 def _doubles(names: Iterable[Any]) -> set[Any]:

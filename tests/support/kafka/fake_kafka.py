@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest.mock import patch
 
+from msgspec.structs import replace
+
 from support.builders import plan as make_plan
 from support.kafka.fake_cluster import FakeTopic
 from support.kafka.memory_records import RECORDS, Killed, MemoryBroker, MemorySession
@@ -28,6 +30,7 @@ from topiarist.adapters.kafka_admin.records import codec
 from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.model.access import KafkaAccess
+from topiarist.model.capabilities import GIVEN
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
@@ -65,9 +68,11 @@ class FakeKafka(MemoryBroker):
         return self.open(owner).read()
 
     def plan(self, *specs: TopicSpec, cluster: KafkaCluster | None = None, **options: Any) -> Plan:
-        """Return the plan of a new process, or of ``cluster``."""
+        """Return the plan of a new process, or of ``cluster``, which knows that the brokers carry out replica lists."""
         run = RunOptions(**options)
-        return make_plan((cluster or self.open(run.owner)).read(), *specs, run=run)
+        state = (cluster or self.open(run.owner)).read()
+        known = replace(state.capabilities, replica_lists=GIVEN, growth_lists=GIVEN)
+        return make_plan(replace(state, capabilities=known), *specs, run=run)
 
     def apply(
         self, plan: Plan, cluster: KafkaCluster | None = None, stop: Callable[[], bool] = lambda: False

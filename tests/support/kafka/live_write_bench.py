@@ -17,7 +17,7 @@ from support.kafka.write_bench import Bench
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.protocol.messages import DescribeConfigsRequest, DescribeQuorumRequest
 from topiarist.adapters.kafka_admin.read.topic_reader import Look, TopicReader
-from topiarist.adapters.kafka_admin.write.writer import ask_brokers
+from topiarist.adapters.kafka_admin.write.dry_run import ask_brokers
 from topiarist.kafka.types import Broker
 from topiarist.model.access import KafkaAccess
 from topiarist.model.plan import Issue, Plan

@@ -57,7 +57,7 @@ from topiarist.model.state import (
 )
 from topiarist.planning.builder import find_impossible
 from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
-from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
+from topiarist.ports import NO_CONTROL, FoundRefusals, MoveOptions, WriteControl
 
 if TYPE_CHECKING:
     from topiarist.adapters.kafka_admin.moves.look import MoveReader
@@ -211,6 +211,7 @@ class KafkaCluster:
             from topiarist.adapters.kafka_admin.write.writer import Writer
 
             with translate_errors():
+                plan = self._learn_lists(plan)
                 if self._records_topic is None:
                     reader = FirstLook(TopicReader(self._session), None, lambda: 0)
                     yield from Writer(self._session, NoRecords(), reader, plan, stop, control).execute()
@@ -226,15 +227,16 @@ class KafkaCluster:
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Return the refusals of the brokers by topic; write nothing."""
-        from topiarist.adapters.kafka_admin.write.writer import ask_brokers
+        from topiarist.adapters.kafka_admin.write.dry_run import ask_brokers
 
         with translate_errors():
             return ask_brokers(self._session, plan)
 
-    def find_refusals(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
-        """Return what the brokers would refuse of ``plan``, as far as reading shows it."""
+    def find_refusals(self, plan: Plan) -> FoundRefusals:
+        """Return what the brokers would refuse of ``plan``, as far as reading and one dry run show it."""
         with translate_errors():
-            return find_refusals(self._session, plan, keeps_records=self._records_topic is not None)
+            issues = find_refusals(self._session, plan, keeps_records=self._records_topic is not None)
+            return FoundRefusals(issues, self._learn_lists(plan).capabilities)
 
     def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in a rolling window, and then its elections."""
@@ -352,6 +354,17 @@ class KafkaCluster:
         with suppress(UnsupportedRequest):
             return read_again(lambda: read_static_settings(self._session, state.brokers[0].id, keys))
         return {}
+
+    def _learn_lists(self, plan: Plan) -> Plan:
+        """Return the plan with what a dry run shows about replica lists, if it has some and the Cluster leaves it open.
+
+        A plan of this session has that already.
+        """
+        from topiarist.adapters.kafka_admin.write.dry_run import find_list_support, needs_list_support
+
+        if not needs_list_support(plan) or self._session.access.placement is not None:
+            return plan
+        return replace(plan, capabilities=find_list_support(self._session, plan))
 
     def _require_cluster_of(self, closed: ClosedRecords) -> None:
         if (cluster_id := self.read_cluster_id()) != closed.cluster_id:

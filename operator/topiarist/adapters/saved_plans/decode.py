@@ -26,10 +26,12 @@ from topiarist.kafka.types import (
     INTERNAL_TOPICS,
     MAX_KAFKA_VERSION,
     MIN_KAFKA_VERSION,
+    UNPLACED,
     Broker,
     ClusterMode,
     KafkaVersion,
     Replicas,
+    are_unplaced,
     find_assignment_errors,
     format_version,
     metric_name,
@@ -102,6 +104,10 @@ def _plan_errors(plan: Plan) -> Iterator[str]:
         yield 'found two topic names that differ only in "." and "_", which Kafka does not allow'
     for topic in plan.topics:
         yield from (f"topic {quote(topic.topic)}: {message}" for message in _topic_errors(topic, plan))
+    if any(are_unplaced(topic.new_replicas()) for topic in plan.topics) and (
+        plan.bypasses_brokers or not plan.placed_by_brokers
+    ):
+        yield "found replicas without brokers, and no brokers that place them"
 
 
 def _topic_errors(topic: TopicPlan, plan: Plan) -> Iterator[str]:
@@ -236,6 +242,10 @@ def _election_errors(partitions: Sequence[LeaderChange]) -> Iterator[str]:
 def _replica_list_errors(replicas: Sequence[Replicas]) -> Iterator[str]:
     if not replicas:
         yield "found no partitions in a change that adds partitions"
+    if are_unplaced(replicas):
+        if len(set(replicas)) > 1 or set(replicas[0]) != {UNPLACED}:
+            yield "found replica lists that name brokers in part, or are of different length"
+        return
     for partition, message in find_assignment_errors(dict(enumerate(replicas))):
         yield f"replica list {partition}: {message}"
 
@@ -352,6 +362,7 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
             ImpliedTopic(each["topic"], each["partitions"], each["replicas"], each["maker"], each["purpose"])
             for each in fields.get("alsoCreates", ())
         ),
+        placed_by_brokers=fields.get("placedByBrokers", ""),
         limits=tuple(
             LimitUsage(**{**each, "resource": LimitedResource(each["resource"])}) for each in fields.get("limits", ())
         ),

@@ -108,6 +108,7 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
         "orphans": list(plan.orphans),
         "warnings": list(plan.warnings),
         **({"alsoCreates": [encode_implied(each) for each in plan.implied_topics]} if plan.implied_topics else {}),
+        **({"placedByBrokers": plan.placed_by_brokers} if plan.placed_by_brokers else {}),
         **({"limits": [_encode_usage(each) for each in plan.limits]} if plan.limits else {}),
     }
 

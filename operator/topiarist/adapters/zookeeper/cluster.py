@@ -24,7 +24,7 @@ from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, Result, TopicProgress
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.state import ClosedRecords, ClusterState, Freeze, LeftRecords, TopicInspection, TopicState
-from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
+from topiarist.ports import NO_CONTROL, FoundRefusals, MoveOptions, WriteControl
 
 if TYPE_CHECKING:
     from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
@@ -156,9 +156,9 @@ class ZooKeeperCluster:
         with translate_errors(self._session):
             return read_broker_throttles(self._session)
 
-    def find_refusals(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
-        """Return nothing: ZooKeeper takes what it is given."""
-        return {}
+    def find_refusals(self, plan: Plan) -> FoundRefusals:
+        """Return no refusal: ZooKeeper takes what it is given."""
+        return FoundRefusals({}, plan.capabilities)
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Raise ``WrongUsage``: ZooKeeper takes what it is given, and no broker is asked."""

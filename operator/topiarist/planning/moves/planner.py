@@ -516,7 +516,7 @@ class MovePlanner:
         count_lists: Callable[[], Counter[Replicas]] | None,
     ) -> None:
         self.drained = cluster.drain_brokers
-        self._rack_mode = cluster.rack_awareness.value.lower()
+        self._rack_mode = cluster.rack_mode
         self._brokers = brokers
         self._without = without
         self._count_lists = count_lists

@@ -295,8 +295,12 @@ FORGED = {
     ),
     "a broker twice": (_brokers_twice, "brokers that are duplicate"),
     "a negative id": (
-        put("orders", *CREATED, "replicas", 0, to=[-1, 2]),
+        put("orders", *CREATED, "replicas", 0, to=[-2, 2]),
         "topics[2].changes[0] does not match schemas/plan.json",
+    ),
+    "brokers that the cluster is to choose in part": (
+        put("orders", *CREATED, "replicas", 0, to=[-1, 2]),
+        "found replica lists that name brokers in part",
     ),
     "an id beyond an int": (put("orders", *CREATED, "replicas", to=[[1 << 31]]), "wanted at most 2147483647"),
     "a replica twice": (put("orders", *CREATED, "replicas", 0, to=[1, 1]), "found broker 1 twice"),

@@ -22,7 +22,6 @@ from topiarist.adapters.own_values import (
     NonEmptyText,
     Number,
     Record,
-    ReplicaList,
     Wire,
     decode_batch,
     decode_freeze,
@@ -33,7 +32,7 @@ from topiarist.adapters.own_values import (
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_values import has_equivalent_value
-from topiarist.kafka.types import Replicas, topic_name_problem
+from topiarist.kafka.types import INT_MAX, UNPLACED, Replicas, are_carried_out, are_unplaced, topic_name_problem
 from topiarist.model.moves import BatchRecord
 from topiarist.model.state import (
     AppliedSpec,
@@ -225,10 +224,14 @@ META, LOCK, GATE, MOVED, MOVES = "meta", "lock", "gate", "moved", "moves"
 TOPIC_PREFIX, CLAIM_PREFIX = "topic/", "claim/"
 
 
+PlannedList = Annotated[list[Annotated[int, Limit(ge=UNPLACED, le=INT_MAX)]], Limit(min_length=1)]
+"""The replicas of a new partition: broker ids, or ``UNPLACED`` for each if the cluster chooses the brokers."""
+
+
 class _Intent(Wire):
     kind: IntentKind
     after: Record | None
-    replicas: list[ReplicaList]
+    replicas: list[PlannedList]
     first: Int32
     config: dict[str, str | None]
 
@@ -328,6 +331,8 @@ def _decode_topic(name: str, raw: bytes) -> TopicRecord:
 
 def _intent_of(found: _Intent) -> Intent:
     replicas = tuple(map(tuple, found.replicas))
+    if are_unplaced(replicas) and any(set(each) != {UNPLACED} for each in replicas):
+        raise JsonError('"replicas": found lists that name brokers in part')
     return Intent(found.kind, _record_of(found.after), replicas, found.first, found.config)
 
 
@@ -488,7 +493,7 @@ def _made(record: OwnershipRecord | None, topic_id: str | None) -> TopicRecord |
 
 
 def _is_created(intent: Intent, topic: TopicState) -> bool:
-    return topic.replicas == intent.replicas and _are_configs_set(intent, topic)
+    return are_carried_out(intent.replicas, topic.replicas) and _are_configs_set(intent, topic)
 
 
 def _is_changed(intent: Intent, topic: TopicState) -> bool:
@@ -497,7 +502,7 @@ def _is_changed(intent: Intent, topic: TopicState) -> bool:
 
 def _is_grown(intent: Intent, topic: TopicState) -> bool:
     first = intent.first_partition
-    return topic.replicas[first : first + len(intent.replicas)] == intent.replicas
+    return are_carried_out(intent.replicas, topic.replicas[first : first + len(intent.replicas)])
 
 
 def _are_configs_set(intent: Intent, topic: TopicState) -> bool:

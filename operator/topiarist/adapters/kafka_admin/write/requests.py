@@ -1,8 +1,9 @@
 """The Admin requests for the changes of topic plans, and what each element of their answers means.
 
-Replica lists are always explicit. Growth names the total count, so that the controller refuses it if the count is not
-that of the plan. Configs name the keys of the plan alone. Deletions name the id of the topic; its name only where the
-brokers delete by name alone, and then the id is compared directly before (``chunks``).
+Replica lists are explicit, unless the plan leaves the brokers to the cluster: then counts are sent. Growth names the
+total count, so that the controller refuses it if the count is not that of the plan. Configs name the keys of the plan
+alone. Deletions name the id of the topic; its name only where the brokers delete by name alone, and then the id is
+compared directly before (``chunks``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from topiarist.adapters.kafka_admin.protocol.messages import (
 )
 from topiarist.adapters.kafka_admin.read.configs import TOPIC_RESOURCE
 from topiarist.errors import Reason
+from topiarist.kafka.types import are_unplaced
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import AddPartitions, ConfigItem, CreateTopic, TopicPlan, UpdateConfig
 
@@ -37,15 +39,16 @@ def build_create_topics(creations: Mapping[str, CreateTopic], *, validate_only: 
         topics=[
             topic(
                 name=name,
-                num_partitions=-1,
-                replication_factor=-1,
+                num_partitions=len(creation.replicas) if is_unplaced else -1,
+                replication_factor=len(creation.replicas[0]) if is_unplaced else -1,
                 assignments=[
                     topic.CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
-                    for index, replicas in enumerate(creation.replicas)
+                    for index, replicas in enumerate(() if is_unplaced else creation.replicas)
                 ],
                 configs=[topic.CreatableTopicConfig(name=key, value=text) for key, text in creation.config.items()],
             )
             for name, creation in creations.items()
+            for is_unplaced in [are_unplaced(creation.replicas)]
         ],
         timeout_ms=ADMIN_TIMEOUT_MS,
         validate_only=validate_only,
@@ -60,9 +63,9 @@ def build_create_partitions(growths: Mapping[str, AddPartitions], *, validate_on
             topic(
                 name=name,
                 count=growth.total,
-                assignments=[
-                    topic.CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in growth.replicas
-                ],
+                assignments=None
+                if are_unplaced(growth.replicas)
+                else [topic.CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in growth.replicas],
             )
             for name, growth in growths.items()
         ],
@@ -123,9 +126,10 @@ def config_items_of(plan: TopicPlan) -> tuple[ConfigItem, ...]:
 # The answers to Admin requests, element by element, and the outcome that each error code means for its topic.
 #
 # An answer has one element for each topic of its request. An element with the id of a created topic is final: topic,
-# configs and partitions are one atomic batch of metadata. Any other element without an error is not yet the outcome:
-# the caller reads the topics afterwards, and what is there decides. An element that is missing, or that leaves open
-# whether the change was made, is a doubt that the same read resolves; nothing is sent a second time for it.
+# configs and partitions are one atomic batch of metadata, and the element has counts and configs. Any other element
+# without an error is not yet the outcome: the caller reads the topics afterwards, and what is there decides. An element
+# that is missing, or that leaves open whether the change was made, is a doubt that the same read resolves; nothing is
+# sent a second time for it.
 
 Key = TypeVar("Key", str, tuple[str, int])
 
@@ -150,15 +154,27 @@ class Certainty(Enum):
     UNKNOWN = "unknown"
 
 
+class CreatedTopic(NamedTuple):
+    """A topic as the answer to its creation describes it, with the id that no later topic of its name has.
+
+    ``partitions`` and ``replication_factor`` are None, and ``config`` is empty, if the answer does not have them.
+    """
+
+    topic_id: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    config: Mapping[str, str | None] = {}
+
+
 class Element(NamedTuple):
     """The answer for one topic. ``code`` is None if the answer has no element for the topic.
 
-    ``created_id`` is the id of the topic that was created; empty for all other requests, and with an error.
+    ``created`` is the topic that was created; None for all other requests, with an error, and without its id.
     """
 
     code: int | None
     message: str = ""
-    created_id: str = ""
+    created: CreatedTopic | None = None
 
     @property
     def certainty(self) -> Certainty:
@@ -189,6 +205,7 @@ NONE, UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION = 0, -1, 7, 13
 UNKNOWN_TOPIC, INVALID_TOPIC, TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION = 3, 17, 29, 31
 TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_ASSIGNMENT, INVALID_CONFIG = 36, 37, 38, 39, 40
 NOT_CONTROLLER, POLICY_VIOLATION, REASSIGNMENT, DELETION_DISABLED, THROTTLED, UNKNOWN_ID = 41, 44, 60, 73, 89, 100
+INVALID_REQUEST = 42
 
 _CERTAINTIES = {
     NONE: Certainty.ACCEPTED,
@@ -214,6 +231,7 @@ _REFUSALS = {
     POLICY_VIOLATION: Reason.POLICY_VIOLATION,
     REASSIGNMENT: Reason.REASSIGNMENT_IN_PROGRESS,
     DELETION_DISABLED: Reason.DELETION_DISABLED,
+    INVALID_REPLICATION_FACTOR: Reason.TOO_FEW_BROKERS,
 }
 
 _FAILURES = {NOT_CONTROLLER: Reason.NO_CONTROLLER, THROTTLED: Reason.THROTTLED}
@@ -224,13 +242,22 @@ _LIMIT_WORDS = ("excessively large",)
 def read_create_answer(answer: Message, names: Iterable[str]) -> Answer:
     """Return the elements of an answer to CreateTopics for the topics that were asked for."""
     found = _collect(answer, ((each.name, each) for each in answer.topics), names)
-    ids: dict[str, set[str]] = {}
+    created: dict[str, list[Message]] = {}
     for each in answer.topics:
-        ids.setdefault(each.name, set()).add(encode_topic_id(each.topic_id))
+        created.setdefault(each.name, []).append(each)
     for name, element in found.elements.items():
-        if element.code == NONE and len(ids[name]) == 1:
-            found.elements[name] = element._replace(created_id=ids[name].pop())
+        if element.code == NONE and len({each.topic_id for each in created[name]}) == 1:
+            found.elements[name] = element._replace(created=_describe_created(created[name][0]))
     return found
+
+
+def _describe_created(found: Message) -> CreatedTopic | None:
+    if not (topic_id := encode_topic_id(found.topic_id)):
+        return None
+    if found.num_partitions < 0 or found.replication_factor < 0 or found.configs is None:
+        return CreatedTopic(topic_id)  # topiarist may not describe its configs, and then it may not know the counts
+    config = {each.name: each.value for each in found.configs}
+    return CreatedTopic(topic_id, found.num_partitions, found.replication_factor, config)
 
 
 def read_growth_answer(answer: Message, names: Iterable[str]) -> Answer:

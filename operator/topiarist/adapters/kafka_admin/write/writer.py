@@ -3,10 +3,10 @@
 For each chunk ``Writer`` compares the topics by value with the plan, commits an intent for each topic that it is about
 to change, and compares again: from then on every topic that exists has an owner, whatever happens. Then it sends the
 requests of the chunk, each directly after a check of the fence, and reads the topics once more: what is there decides.
-Only a creation that the controller confirmed with an id needs no third look, for which a broker that makes many logs
-may need half a minute.
-The final records go into the transaction that has the intents of the next chunk. Changes of ownership alone need no
-request and no intent.
+Only a creation that the controller confirmed with an id, counts and configs needs no third look, for which a broker
+that makes many logs may need half a minute. It needs one for its replica lists, if it is not known that the brokers
+carry out lists. The final records go into the transaction that has the intents of the next chunk. Changes of ownership
+alone need no request and no intent.
 
 A run that loses its records to another run stops: its last requests may be carried out, and the other run resolves the
 intents that it finds.
@@ -26,34 +26,29 @@ from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities
 from topiarist.adapters.kafka_admin.read.topic_reader import Look, Reader
 from topiarist.adapters.kafka_admin.records.codec import RecordsStore, TopicRecord
 from topiarist.adapters.kafka_admin.write.chunks import (
-    ANSWER_TIMEOUT_S,
     ChunkQueue,
     ChunkRequests,
-    FinalRecord,
     Kind,
     TopicWrite,
-    build_intent,
-    build_partial_record,
-    build_request,
-    find_result,
     is_deletion,
     needs_request,
-    read_answer,
-    split_chunks,
     too_large_outcome,
 )
-from topiarist.adapters.kafka_admin.write.requests import (
-    Answer,
-    Certainty,
-    Element,
-    config_items_of,
-    not_made_outcome,
-    unknown_outcome,
+from topiarist.adapters.kafka_admin.write.requests import CreatedTopic, creation_of, unknown_outcome
+from topiarist.adapters.kafka_admin.write.results import (
+    FinalRecord,
+    TopicResult,
+    build_intent,
+    build_partial_record,
+    find_created_result,
+    find_result,
+    forget_applied,
 )
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import are_unplaced
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, Plan, TopicPlan, UpdateConfig
-from topiarist.model.state import ReadError
+from topiarist.model.plan import Plan, TopicPlan
+from topiarist.model.state import ReadError, TopicState
 from topiarist.planning.builder import find_impossible
 from topiarist.planning.preconditions import CurrentTopic, Validity, check_preconditions, is_nudge
 from topiarist.ports import NO_CONTROL, WriteControl
@@ -90,7 +85,9 @@ class Writer:
         self._stop = stop
         self._guard = control.guard
         self._assumptions = plan.assumptions()
+        self._are_lists_obeyed = plan.capabilities.replica_lists.is_given is True
         self._queue = ChunkQueue(control.throttle, stop)
+        self._queue.reads_creations = not self._are_lists_obeyed
         self._is_acquired = False
         self._records: dict[str, TopicRecord] = {}
         self._record_errors: Mapping[str, ReadError] = {}
@@ -161,10 +158,20 @@ class Writer:
             elif is_nudge(plan):
                 message = "Kafka's protocol has no request that makes the controller initialize a partition again"
                 yield Outcome(plan.topic, Result.REFUSED, Reason.NOT_INITIALIZED, message)
-            elif outcome := too_large_outcome(plan):
+            elif outcome := too_large_outcome(plan) or self._refuse_lists(plan):
                 yield outcome
             else:
                 self._queue.add(plan)
+
+    def _refuse_lists(self, plan: TopicPlan) -> Outcome | None:
+        """Return the refusal of a saved plan with replica lists that the cluster is known not to carry out."""
+        capabilities = self._plan.capabilities
+        support = capabilities.growth_lists if plan.before else capabilities.replica_lists
+        lists = plan.new_replicas()
+        if not lists or are_unplaced(lists) or not support.is_denied:
+            return None
+        message = f"the plan lists brokers, and the cluster places new replicas itself: {support.why}; make a new plan"
+        return Outcome(plan.topic, Result.REFUSED, Reason.PLACED_BY_BROKERS, message)
 
     def _write_chunk(self, chunk: Sequence[TopicPlan]) -> Iterator[Outcome]:
         try:
@@ -184,7 +191,9 @@ class Writer:
             elif any(needs_request(plan, kind) for kind in Kind):
                 writes.append(TopicWrite(plan, _topic_id(look, plan.topic)))
             else:
-                self._finals[plan.topic] = self._final_record(plan, look, FinalRecord.PLANNED)
+                topic = look.topics[plan.topic]
+                shown = None if isinstance(topic, ReadError) else topic
+                self._finals[plan.topic] = self._final_record(plan, shown, FinalRecord.PLANNED)
                 self._uncommitted.append(Outcome(plan.topic, Result.DONE))
         if not writes:
             return
@@ -199,7 +208,7 @@ class Writer:
         yield from self._take_committed()
         if any(outcome.reason is Reason.NOT_SENT for outcome in self._uncommitted):
             yield from self._commit_finals()
-            message = "the brokers did not answer, and did not carry out what was sent"
+            message = "the brokers did not answer in time, and not all that was planned was made"
             raise TopiaristError(Reason.NO_CONTROLLER, message, HINT_RUN_AGAIN)
         if throttled:
             yield from self._commit_finals()
@@ -253,30 +262,27 @@ class Writer:
     def _find_results(self, writes: Sequence[TopicWrite], *, is_last_look: bool = False) -> list[TopicPlan]:
         """Set the outcomes and final records of the topics of a chunk; return those that a quota left out.
 
-        Reads the topics, but for those with a confirmed creation. Reads again while a request without an answer may
-        still be carried out, unless ``is_last_look`` is true or the run is stopped.
+        Reads the topics that the answer to their creation does not describe whole. Reads again while a request without
+        an answer may still be carried out, unless ``is_last_look`` is true or the run is stopped.
         """
+        throttled, interval, remaining = [], _LOOK_INTERVAL_S, []
         for write in writes:
-            if write.created_id:
-                self._finals[write.plan.topic] = self._planned_record(write.plan, write.created_id)
-                self._uncommitted.append(Outcome(write.plan.topic, Result.DONE, topic_id=write.created_id))
-        throttled, interval = [], _LOOK_INTERVAL_S
-        remaining = [write for write in writes if not write.created_id]
+            if result := find_created_result(write, are_lists_obeyed=self._are_lists_obeyed):
+                self._settle(write, result, None)
+            else:
+                remaining.append(write)
         while remaining:
             now = time.monotonic()  # before the look: what it does not show was not made until then
-            look = self._reader.look_again({write.plan.topic: write.topic_id for write in remaining}, is_result=True)
+            look = self._reader.look_again({write.plan.topic: write.known_id for write in remaining}, is_result=True)
             late = []
             for write in remaining:
-                plan = write.plan
-                result = find_result(write, look.topics[plan.topic], now, unknown_brokers=self._has_unknown(plan))
+                plan, topic = write.plan, look.topics[write.plan.topic]
+                result = find_result(write, topic, now, unknown_brokers=self._has_unknown(plan))
                 if result is None:
                     late.append(write)
                     continue
-                if result.record is not FinalRecord.INTENT:
-                    self._finals[plan.topic] = self._final_record(plan, look, result.record)
-                if result.outcome:
-                    self._uncommitted.append(result.outcome)
-                else:
+                self._settle(write, result, topic)
+                if result.outcome is None:
                     throttled.append(plan)
             remaining = late
             if remaining and (is_last_look or self._stop()):
@@ -288,6 +294,18 @@ class Writer:
             why = write.problem[0].message if write.problem else ""
             self._uncommitted.append(unknown_outcome(write.plan.topic, why or "no answer"))
         return throttled
+
+    def _settle(self, write: TopicWrite, result: TopicResult, topic: TopicState | ReadError | None) -> None:
+        """Keep the outcome and the final record of a topic; ``topic`` is as the last look shows it, if there is one."""
+        name, outcome = write.plan.topic, result.outcome
+        if outcome:
+            self._uncommitted.append(outcome)
+            if topic and creation_of(write.plan) and outcome.result is Result.DONE:
+                self._are_lists_obeyed = self._are_lists_obeyed or not are_unplaced(write.plan.new_replicas())
+                self._queue.reads_creations = not self._are_lists_obeyed
+        if result.record is not FinalRecord.INTENT:
+            shown = None if isinstance(topic, ReadError) else topic
+            self._finals[name] = self._final_record(write.plan, shown, result.record, write.created)
 
     def _commit_finals(self) -> Iterator[Outcome]:
         """Commit the final records without intents, which gives up the lease; yield all outcomes so far."""
@@ -314,17 +332,18 @@ class Writer:
         before = self._records.get(write.plan.topic)
         return TopicRecord(before.record if before else None, write.topic_id, build_intent(write.plan))
 
-    def _final_record(self, plan: TopicPlan, look: Look, kind: FinalRecord) -> TopicRecord | None:
-        before, topic = self._records.get(plan.topic), look.topics[plan.topic]
-        if kind is FinalRecord.BEFORE or isinstance(topic, ReadError):
+    def _final_record(
+        self, plan: TopicPlan, topic: TopicState | None, kind: FinalRecord, created: CreatedTopic | None = None
+    ) -> TopicRecord | None:
+        before = self._records.get(plan.topic)
+        if kind is FinalRecord.BEFORE:
             return before
         if kind is FinalRecord.PARTIAL:
             record = build_partial_record(plan, topic) if topic else None
             return TopicRecord(record, topic.topic_id) if topic and record else before
-        return self._planned_record(plan, None if is_deletion(plan) or topic is None else topic.topic_id)
-
-    def _planned_record(self, plan: TopicPlan, topic_id: str | None) -> TopicRecord | None:
-        return None if plan.record_after is None else TopicRecord(plan.record_after, topic_id)
+        topic_id = created.topic_id if created else None if is_deletion(plan) or topic is None else topic.topic_id
+        record = forget_applied(plan.record_after) if kind is FinalRecord.MADE else plan.record_after
+        return None if record is None else TopicRecord(record, topic_id)
 
     def _has_unknown(self, plan: TopicPlan) -> bool:
         return not plan.placed_brokers() <= self._assumptions.brokers.keys()
@@ -342,7 +361,8 @@ class Writer:
         """Yield an outcome for each topic without one when the run ends early; save what is known if possible."""
         yield from self._take_committed()
         touched = {write.plan.topic for write in self._writes if write.is_touched}
-        touched.update(outcome.topic for outcome in self._uncommitted if outcome.result is Result.DONE)
+        written = (Result.DONE, Result.DIFFERS)
+        touched.update(outcome.topic for outcome in self._uncommitted if outcome.result in written)
         names = dict.fromkeys(outcome.topic for outcome in self._uncommitted)
         names.update(dict.fromkeys(write.plan.topic for write in self._writes))
         known: list[Outcome] = []
@@ -385,83 +405,3 @@ def _name_topics(error: TopiaristError, names: Sequence[str]) -> TopiaristError:
     shown = ", ".join(sorted(names)[:_MAX_SHOWN]) + (", ..." if len(names) > _MAX_SHOWN else "")
     message = f"{error.args[0]}; the outcome of these topics has to be read: {shown}"
     return TopiaristError(error.reason, message, error.hint or HINT_RUN_AGAIN)
-
-
-# Ask the brokers whether they would refuse the changes of a plan, with requests that are validated only.
-#
-# The controller runs the same checks and the same policies as for a real request, without an effect and without a
-# quota. Deletions cannot be asked about: their request has no such option.
-
-HINT = "change the manifest, or ask the administrators of the brokers"
-
-_CHANGE_TYPES: Mapping[Kind, type[Change]] = {
-    Kind.CREATE: CreateTopic,
-    Kind.CONFIGURE: UpdateConfig,
-    Kind.GROW: AddPartitions,
-}
-
-
-def ask_brokers(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]:
-    """Return the refusals of the brokers by topic, each with the changes that it withholds.
-
-    Raises ``TopiaristError`` if the brokers do not answer for a topic.
-    """
-    issues: dict[str, list[Issue]] = {}
-    asked = []
-    for topic in plan.actionable_topics():
-        if outcome := too_large_outcome(topic):
-            issues[topic.topic] = [_build_issue(outcome, topic.changes)]
-        elif not is_deletion(topic):
-            asked.append(topic)
-    known_brokers = plan.assumptions().brokers.keys()
-    for chunk in split_chunks(asked):
-        for kind, change_type in _CHANGE_TYPES.items():
-            topics = {topic.topic: topic for topic in chunk if needs_request(topic, kind)}
-            for name, element in _ask(session, kind, topics).items():
-                topic = topics[name]
-                if element.certainty is Certainty.ACCEPTED:
-                    continue
-                if element.certainty is not Certainty.NOT_MADE:
-                    raise _no_answer(f"the answer about {name} is unknown: {element.message or 'no element'}")
-                has_unknown = not topic.placed_brokers() <= known_brokers
-                outcome = not_made_outcome(name, element, kind.value, unknown_brokers=has_unknown)
-                changes = [change for change in topic.changes if isinstance(change, change_type)]
-                issues.setdefault(name, []).append(_build_issue(outcome, changes, _field(kind, topic)))
-    return issues
-
-
-def _ask(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, Element]:
-    if not topics:
-        return {}
-    answer = _call(session, kind, topics)
-    if any(element.certainty is Certainty.NOT_CONTROLLER for element in answer.elements.values()):
-        session.forget_controller()
-        answer = _call(session, kind, topics)
-    return answer.elements
-
-
-def _call(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Answer:
-    try:
-        connection, request = session.controller(), build_request(kind, topics, validate_only=True)
-        return read_answer(kind, connection.call(request, timeout=ANSWER_TIMEOUT_S), topics)
-    except Disconnected as error:
-        raise _no_answer(str(error)) from error
-
-
-def _no_answer(why: str) -> TopiaristError:
-    message = f"the brokers were asked about the plan, and did not answer: {why}"
-    return TopiaristError(Reason.UNREACHABLE, message, "run the same command again; nothing was written")
-
-
-def _build_issue(outcome: Outcome, changes: Sequence[Change], field: tuple[str, ...] = ()) -> Issue:
-    reason = outcome.reason or Reason.WRITE_FAILED
-    return Issue(reason, outcome.message, field=field, hint=HINT, withheld=tuple(changes))
-
-
-def _field(kind: Kind, topic: TopicPlan) -> tuple[str, ...]:
-    if kind is Kind.GROW:
-        return ("partitions",)
-    if kind is Kind.CONFIGURE:
-        items = config_items_of(topic)
-        return ("config", items[0].key) if len(items) == 1 else ("config",)
-    return ()

@@ -11,6 +11,7 @@ import pytest
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, decode_topic_id, encode_topic_id
 from topiarist.adapters.kafka_admin.write.requests import (
     Certainty,
+    CreatedTopic,
     Element,
     Right,
     not_made_outcome,
@@ -25,8 +26,9 @@ from topiarist.model.outcome import Result
 
 def element(name: str, code: int, message: str | None = None) -> Any:
     """Return an element as each of the answers has it."""
+    counts = {"num_partitions": 2, "replication_factor": 3, "configs": [SimpleNamespace(name="k", value="v")]}
     return SimpleNamespace(
-        name=name, resource_name=name, topic_id=uuid.UUID(int=1), error_code=code, error_message=message
+        name=name, resource_name=name, topic_id=uuid.UUID(int=1), error_code=code, error_message=message, **counts
     )
 
 
@@ -34,7 +36,8 @@ def test_elements_are_read_by_name_whatever_their_order() -> None:
     """An element belongs to its topic; elements that were not asked for are ignored."""
     answer = SimpleNamespace(throttle_time_ms=7, topics=[element("b", 36, "there"), element("x", 0), element("a", 0)])
     found = read_create_answer(answer, ["a", "b"])
-    assert found.elements == {"a": Element(0, created_id=encode_topic_id(uuid.UUID(int=1))), "b": Element(36, "there")}
+    created = CreatedTopic(encode_topic_id(uuid.UUID(int=1)), 2, 3, {"k": "v"})
+    assert found.elements == {"a": Element(0, created=created), "b": Element(36, "there")}
     assert found.throttle_time_ms == 7
 
 
@@ -46,7 +49,15 @@ def test_only_a_creation_with_one_id_is_confirmed_by_its_answer() -> None:
     other.topic_id = uuid.UUID(int=2)
     answer = SimpleNamespace(throttle_time_ms=0, topics=[without, element("b", 0), other, element("c", 36)])
     found = read_create_answer(answer, ["a", "b", "c"]).elements
-    assert [each.created_id for each in found.values()] == ["", "", ""]
+    assert [each.created for each in found.values()] == [None, None, None]
+
+
+def test_counts_that_are_not_answered_are_not_known() -> None:
+    """Brokers leave out counts and configs if the user may not describe configs; an id is known all the same."""
+    hidden = element("a", 0)
+    hidden.num_partitions, hidden.replication_factor, hidden.configs = -1, -1, None
+    found = read_create_answer(SimpleNamespace(throttle_time_ms=0, topics=[hidden]), ["a"]).elements["a"].created
+    assert found == CreatedTopic(encode_topic_id(uuid.UUID(int=1)))
 
 
 def test_a_missing_element_says_nothing() -> None:

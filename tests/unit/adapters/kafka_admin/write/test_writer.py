@@ -19,7 +19,8 @@ from support.kafka.fake_cluster import (
 from support.kafka.write_bench import Bench, results
 from topiarist import throttle
 from topiarist.adapters.kafka_admin.write import chunks, writer
-from topiarist.adapters.kafka_admin.write.writer import Writer, ask_brokers
+from topiarist.adapters.kafka_admin.write.dry_run import ask_brokers
+from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.cli.formats import format_plans
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Reason, TopiaristError

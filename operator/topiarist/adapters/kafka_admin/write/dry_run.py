@@ -1,0 +1,220 @@
+"""Ask the brokers about the changes of a plan, with requests that are validated only.
+
+The controller runs the same checks and the same policies as for a real request, without an effect and without a
+quota. Deletions cannot be asked about: their request has no such option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+
+from msgspec.structs import replace
+
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.write.chunks import (
+    ANSWER_TIMEOUT_S,
+    Kind,
+    build_request,
+    is_deletion,
+    needs_request,
+    read_answer,
+    split_chunks,
+    too_large_outcome,
+)
+from topiarist.adapters.kafka_admin.write.requests import (
+    INVALID_ASSIGNMENT,
+    INVALID_REQUEST,
+    Answer,
+    Certainty,
+    Element,
+    config_items_of,
+    creation_of,
+    growth_of,
+    not_made_outcome,
+)
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import MAX_TOPIC_NAME_LENGTH, UNPLACED, Replicas, are_unplaced
+from topiarist.model.capabilities import GIVEN, Capabilities, Support
+from topiarist.model.outcome import Outcome
+from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, Plan, TopicPlan, UpdateConfig
+
+HINT = "change the manifest, or ask the administrators of the brokers"
+
+_CHANGE_TYPES: Mapping[Kind, type[Change]] = {
+    Kind.CREATE: CreateTopic,
+    Kind.CONFIGURE: UpdateConfig,
+    Kind.GROW: AddPartitions,
+}
+
+
+def ask_brokers(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+    """Return the refusals of the brokers by topic, each with the changes that it withholds.
+
+    Raises ``TopiaristError`` if the brokers do not answer for a topic.
+    """
+    issues: dict[str, list[Issue]] = {}
+    asked = []
+    for topic in plan.actionable_topics():
+        if outcome := too_large_outcome(topic):
+            issues[topic.topic] = [_build_issue(outcome, topic.changes)]
+        elif not is_deletion(topic):
+            asked.append(topic)
+    known_brokers = plan.assumptions().brokers.keys()
+    for chunk in split_chunks(asked):
+        for kind, change_type in _CHANGE_TYPES.items():
+            topics = {topic.topic: topic for topic in chunk if needs_request(topic, kind)}
+            for name, element in _ask(session, kind, topics).items():
+                topic = topics[name]
+                if element.certainty is Certainty.ACCEPTED:
+                    continue
+                if element.certainty is not Certainty.NOT_MADE:
+                    raise _no_answer(f"the answer about {name} is unknown: {element.message or 'no element'}")
+                has_unknown = not topic.placed_brokers() <= known_brokers
+                outcome = not_made_outcome(name, element, kind.value, unknown_brokers=has_unknown)
+                changes = [change for change in topic.changes if isinstance(change, change_type)]
+                issues.setdefault(name, []).append(_build_issue(outcome, changes, _field(kind, topic)))
+    return issues
+
+
+def _ask(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, Element]:
+    """Return the answer for each topic. Raises ``TopiaristError`` if the brokers do not answer."""
+    try:
+        return _call(session, kind, topics) if topics else {}
+    except Disconnected as error:
+        raise _no_answer(str(error)) from error
+
+
+def _call(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, Element]:
+    answer = _call_once(session, kind, topics)
+    if any(element.certainty is Certainty.NOT_CONTROLLER for element in answer.elements.values()):
+        session.forget_controller()
+        answer = _call_once(session, kind, topics)
+    return answer.elements
+
+
+def _call_once(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Answer:
+    connection, request = session.controller(), build_request(kind, topics, validate_only=True)
+    return read_answer(kind, connection.call(request, timeout=ANSWER_TIMEOUT_S), topics)
+
+
+def _no_answer(why: str) -> TopiaristError:
+    message = f"the brokers were asked about the plan, and did not answer: {why}"
+    return TopiaristError(Reason.UNREACHABLE, message, "run the same command again; nothing was written")
+
+
+def _build_issue(outcome: Outcome, changes: Sequence[Change], field: tuple[str, ...] = ()) -> Issue:
+    reason = outcome.reason or Reason.WRITE_FAILED
+    return Issue(reason, outcome.message, field=field, hint=HINT, withheld=tuple(changes))
+
+
+def _field(kind: Kind, topic: TopicPlan) -> tuple[str, ...]:
+    if kind is Kind.GROW:
+        return ("partitions",)
+    if kind is Kind.CONFIGURE:
+        items = config_items_of(topic)
+        return ("config", items[0].key) if len(items) == 1 else ("config",)
+    return ()
+
+
+# Find out whether the brokers carry out replica lists.
+#
+# Some refuse them, and some take them and place replicas as they like. A list with one broker twice tells the second
+# kind from Kafka, which refuses such a list before it asks a policy. Only a topic that is refused with a list, and
+# accepted without it, shows the first kind: any other refusal may concern the topic. What stays unknown, for lack of
+# rights for example, is tried: lists are sent, and compared with what was made.
+
+_MAX_ASKED = 5
+"""The number of topics to ask about: one may be refused for reasons of its own."""
+
+_PROBE_END = "-topiarist-dry-run"
+"""The end of the name of a topic that is never made: only its replica list is asked about."""
+
+_UNKNOWN = Support(None)
+_IGNORED = Support(False, "they ignore replica lists: they accept one that has the same broker twice")
+_LIST_ERRORS = frozenset({INVALID_ASSIGNMENT, INVALID_REQUEST})
+
+
+def needs_list_support(plan: Plan) -> bool:
+    """Return whether a plan has replica lists, and it is not known whether the brokers carry them out."""
+    known = plan.capabilities
+    return any(
+        (known.growth_lists if topic.before else known.replica_lists).is_given is None and _has_lists(topic)
+        for topic in plan.actionable_topics()
+    )
+
+
+def find_list_support(session: Session, plan: Plan) -> Capabilities:
+    """Return the capabilities of the plan with what a dry run shows about replica lists; write nothing."""
+    found = plan.capabilities
+    listed = [topic for topic in plan.actionable_topics() if _has_lists(topic)]
+    with suppress(Disconnected, UnsupportedRequest):
+        created = {each.topic: each for each in islice((each for each in listed if creation_of(each)), _MAX_ASKED)}
+        if created and found.replica_lists.is_given is None:
+            found = replace(found, replica_lists=_ask_about_creations(session, created))
+        grown = {each.topic: each for each in islice((each for each in listed if growth_of(each)), _MAX_ASKED)}
+        if grown and found.growth_lists.is_given is None:
+            found = replace(found, growth_lists=_ask_about_growth(session, grown))
+    return found
+
+
+def _has_lists(topic: TopicPlan) -> bool:
+    lists = topic.new_replicas()
+    return bool(lists) and not are_unplaced(lists)
+
+
+def _ask_about_creations(session: Session, topics: Mapping[str, TopicPlan]) -> Support:
+    first, plan = next(iter(topics.items()))
+    name = f"{first[: MAX_TOPIC_NAME_LENGTH - len(_PROBE_END)]}{_PROBE_END}"
+    probe = TopicPlan(name, changes=(CreateTopic((_repeat(plan.new_replicas()[0]),), {}),))
+    answer = dict(_call(session, Kind.CREATE, {**topics, name: probe}))
+    probed = answer.pop(name)
+    if any(each.certainty is Certainty.ACCEPTED for each in answer.values()):
+        return _judge_probe(probed)
+    return _ask_without_lists(session, Kind.CREATE, topics, answer)
+
+
+def _ask_about_growth(session: Session, topics: Mapping[str, TopicPlan]) -> Support:
+    answer = _call(session, Kind.GROW, {name: _with_lists(topic, _repeat) for name, topic in topics.items()})
+    for each in answer.values():
+        if each.certainty is Certainty.ACCEPTED or each.code == INVALID_ASSIGNMENT:
+            return _judge_probe(each)
+    return _ask_without_lists(session, Kind.GROW, topics, answer)
+
+
+def _judge_probe(element: Element) -> Support:
+    """Return what the answer to a list with one broker twice shows."""
+    if element.certainty is Certainty.ACCEPTED:
+        return _IGNORED
+    return GIVEN if element.code in _LIST_ERRORS else _UNKNOWN
+
+
+def _ask_without_lists(
+    session: Session, kind: Kind, topics: Mapping[str, TopicPlan], answer: Mapping[str, Element]
+) -> Support:
+    """Return what the same request without lists shows about topics that were refused with them."""
+    refused = {name: each for name, each in answer.items() if each.code is not None and not each.is_denied}
+    plain = {name: _with_lists(topics[name], lambda each: (UNPLACED,) * len(each)) for name in refused}
+    for name, element in (_call(session, kind, plain) if plain else {}).items():
+        if element.certainty is Certainty.ACCEPTED:
+            return Support(
+                False, f"they accept {name} without replica lists, and refuse it with them: {answer[name].words}"
+            )
+    return _UNKNOWN
+
+
+def _with_lists(topic: TopicPlan, convert: Callable[[Replicas], Replicas]) -> TopicPlan:
+    """Return the plan with other replica lists."""
+    changes = (
+        replace(each, replicas=tuple(map(convert, each.replicas)))
+        if isinstance(each, CreateTopic | AddPartitions)
+        else each
+        for each in topic.changes
+    )
+    return replace(topic, changes=tuple(changes))
+
+
+def _repeat(replicas: Replicas) -> Replicas:
+    return replicas[:1] * max(len(replicas), 2)
