@@ -5,8 +5,9 @@ import org.apache.kafka.server.policy.AlterConfigPolicy;
 import org.apache.kafka.server.policy.CreateTopicPolicy;
 
 /**
- * A policy of brokers: no topic name begins with "forbidden", and no topic has retention.ms=1. With the property
- * topic.policy.switch it applies while the file of that name exists.
+ * A policy of brokers: no topic name begins with "forbidden", no topic has retention.ms=1, and topics with names that
+ * begin with "unplaced" come without replica lists. With the property topic.policy.switch it applies while the file of
+ * that name exists.
  */
 public final class TopicPolicy implements CreateTopicPolicy, AlterConfigPolicy {
     private File policySwitch;
@@ -25,6 +26,9 @@ public final class TopicPolicy implements CreateTopicPolicy, AlterConfigPolicy {
     public void validate(CreateTopicPolicy.RequestMetadata request) {
         if (applies() && request.topic().startsWith("forbidden")) {
             throw new PolicyViolationException("names must not begin with forbidden");
+        }
+        if (applies() && request.topic().startsWith("unplaced") && request.replicasAssignments() != null) {
+            throw new PolicyViolationException("replica lists are not allowed");
         }
     }
 
