@@ -61,7 +61,7 @@ def load_cells() -> dict[str, Cell]:
         for newest in (None, *request["newest"]):
             title = f"without {name}" if newest is None else f"{name} up to version {newest}"
             hidden = {request["key"]: newest}
-            cells[title] = Cell(f"Apache Kafka 4.4.0 {title}", "real", "kafka", hidden=hidden, page=False)
+            cells[title] = Cell(title, "real", "kafka", hidden=hidden, page=False)
     return cells
 
 
