@@ -120,7 +120,7 @@ record-faults: .venv/ready  ## put the figures of the last run of test-faults in
 	$(SCRIPT) reference
 
 record-services: need-java .venv/ready $(SERVICES)/ready  ## run test-services, and put its results into docs/services.md
-	@TOPIARIST_SERVICES=write $(SCRIPT) lanes test-services
+	@TOPIARIST_SERVICES=write PART=night $(SCRIPT) lanes test-services
 	$(SCRIPT) reference
 
 pairs: .venv/ready  ## pairs of applies at the same time on real brokers, quiet and beside busy processes: PAIRS=200
