@@ -26,6 +26,7 @@ FUZZ := $(CACHE)/fuzz
 BROWSER := $(CACHE)/browser
 SITE := $(CACHE)/site
 RELEASE := $(CACHE)/release
+SERVICES := $(CACHE)/services
 RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints"
 CACHES := ruff mypy pytest import-linter
@@ -48,7 +49,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check lint vectors bench bench-kafka
+.PHONY: help demo test test-faults test-kafka test-kubernetes test-services kube soak record-faults record-services check lint vectors bench bench-kafka
 .PHONY: campaign pairs record-campaigns soak-day record-soak-day site site-versions
 .PHONY: bench-moves bench-operator bench-drift bench-page test-slow test-unit budgets record-budgets test-browser mutants fuzz golden generate constraints clean
 .PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
@@ -78,6 +79,11 @@ test-kubernetes: .venv/ready  ## with a real API server, built once with Go; wit
 	@tools/kube/build.sh >/dev/null || test "$$CI" != true
 	@$(LANE)
 
+test-services: need-java .venv/ready $(SERVICES)/ready  ## every command against emulated services, another broker, and brokers that deny or hide; without Go skipped, but failed in CI
+	@$(SCRIPT) kafka_jars $(firstword $(KRAFT_RELEASES))
+	@$(SCRIPT) services.servers >/dev/null || test "$$CI" != true
+	@$(LANE)
+
 test-browser: $(BROWSER)/ready $(SITE)/ready  ## reports, plans and the site in a headless Chromium, which is installed if there is none
 	@$(WITH_BROWSER) PYTHONPATH=$$PYTHONPATH:tools $(BIN)/python -P -m lanes $@
 
@@ -98,7 +104,7 @@ soak: need-java .venv/ready  ## faults with more seeds, and the releases of this
 		KRAFT_RELEASES="$(SOAK_KRAFT_RELEASES)"
 
 # Each part is a job of .github/workflows/nightly.yml.
-NIGHT := test test-slow test-faults test-kafka test-kubernetes test-browser soak interleave campaign soak-day mutants \
+NIGHT := test test-slow test-faults test-kafka test-kubernetes test-services test-browser soak interleave campaign soak-day mutants \
 	fuzz bench bench-drift bench-moves
 
 nightly: export PART := night
@@ -115,6 +121,10 @@ record-interleavings: .venv/ready  ## explore, and put the counts into docs/inte
 
 record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md
 	$(SCRIPT) fault_matrix $(CACHE)/faults.json
+	$(SCRIPT) reference
+
+record-services: need-java .venv/ready $(SERVICES)/ready  ## run test-services, and put its results into docs/services.md
+	@TOPIARIST_SERVICES=write PART=night $(SCRIPT) lanes test-services
 	$(SCRIPT) reference
 
 pairs: .venv/ready  ## pairs of applies at the same time on real brokers, quiet and beside busy processes: PAIRS=200
@@ -239,10 +249,11 @@ constraints: .venv/ready  ## resolve the dependencies anew and pin them
 	$(RESOLVE) --group kerberos --output-file tests/brokers/constraints.txt
 	$(RESOLVE) --group site --output-file tools/docs_site/constraints.txt
 	$(RESOLVE) --group release --output-file tools/release/constraints.txt
+	$(RESOLVE) --group services --output-file tests/services/constraints.txt
 
 clean:  ## remove what can be made again
 	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(CACHE)/,$(CACHES)) \
-		$(FUZZ)/packages $(FUZZ)/ready $(BROWSER) $(SITE) $(RELEASE) $(CACHE)/playwright
+		$(FUZZ)/packages $(FUZZ)/ready $(BROWSER) $(SITE) $(RELEASE) $(SERVICES) $(CACHE)/playwright
 
 # The script knows by a key if there is anything to install, and leaves the file alone if there is not.
 .venv/demo .venv/ready: need-python
@@ -273,6 +284,10 @@ $(SITE)/mermaid.min.js: tools/docs_site/mermaid.sh
 # Not in .venv: only releases need them.
 $(RELEASE)/ready: tools/release/constraints.txt .venv/ready
 	@$(FOLDER) $(RELEASE) $<
+
+# Not in .venv: programs of other brokers, for these tests only.
+$(SERVICES)/ready: tests/services/constraints.txt .venv/ready
+	@$(FOLDER) $(SERVICES) $<
 
 need-python:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

@@ -20,6 +20,7 @@ import fault_matrix
 import guarantees
 import interleaving_tables
 import operator_campaigns
+import service_matrix
 from release import wheels
 
 from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS, ConfigDef
@@ -252,6 +253,9 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "interleaving-windows": interleaving_tables.window_part,
     "interleaving-faults": interleaving_tables.planted_part,
     "wheels": wheel_part,
+    "services": lambda: table(("service", *service_matrix.HEAD), service_matrix.service_rows()),
+    "service-differences": lambda: table(("difference", *service_matrix.HEAD), service_matrix.difference_rows()),
+    "service-harmless": service_matrix.harmless_differences,
     "guarantees": lambda: table(guarantees.HEAD, guarantees.guarantee_rows()),
     "python-interface": api_reference.api_part,
 }

@@ -80,6 +80,7 @@ def test_no_file_names_a_host_it_need_not_name(texts: dict[str, str]) -> None:
         ("constraints.txt", 20),
         ("tests/browser/constraints.txt", 2),
         ("tests/fuzz/constraints.txt", 1),
+        ("tests/services/constraints.txt", 1),
         ("tools/release/constraints.txt", 2),
     ],
 )

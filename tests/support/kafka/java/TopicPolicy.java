@@ -5,9 +5,9 @@ import org.apache.kafka.server.policy.AlterConfigPolicy;
 import org.apache.kafka.server.policy.CreateTopicPolicy;
 
 /**
- * A policy of brokers: no topic name begins with "forbidden", topics with a name that begins with "placed" are created
- * without replica lists, and no topic has retention.ms=1. With the property topic.policy.switch it applies while the
- * file of that name exists.
+ * A policy of brokers: no topic name begins with "forbidden", no topic has retention.ms=1, and topics with names that
+ * begin with "unplaced" come without replica lists. With the property topic.policy.switch it applies while the file of
+ * that name exists.
  */
 public final class TopicPolicy implements CreateTopicPolicy, AlterConfigPolicy {
     private File policySwitch;
@@ -27,7 +27,7 @@ public final class TopicPolicy implements CreateTopicPolicy, AlterConfigPolicy {
         if (applies() && request.topic().startsWith("forbidden")) {
             throw new PolicyViolationException("names must not begin with forbidden");
         }
-        if (applies() && request.topic().startsWith("placed") && request.replicasAssignments() != null) {
+        if (applies() && request.topic().startsWith("unplaced") && request.replicasAssignments() != null) {
             throw new PolicyViolationException("replica lists are not allowed");
         }
     }

@@ -301,14 +301,19 @@ def build_list_reassignments() -> Message:
 
 
 def decode_reassignments(answer: Message) -> Reassignments:
-    """Return the partitions that are being reassigned; the caller has read the error of the answer."""
-    return {
+    """Return the partitions that are being reassigned; the caller has read the error of the answer.
+
+    Brokers of other makers list partitions too that get no replica and lose none: these are not being reassigned.
+    """
+    found = {
         topic.name: {
             each.partition_index: Reassignment(tuple(each.adding_replicas), tuple(each.removing_replicas))
             for each in topic.partitions
+            if each.adding_replicas or each.removing_replicas
         }
         for topic in answer.topics
     }
+    return {name: partitions for name, partitions in found.items() if partitions}
 
 
 def target_of(replicas: Replicas, reassignment: Reassignment) -> Replicas:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeadersResponse
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsResponse,
+)
 
 from topiarist.adapters.kafka_admin.moves import look
 from topiarist.adapters.kafka_admin.protocol.messages import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from topiarist.adapters.kafka_admin.read.sync import decode_reassignments
 from topiarist.adapters.kafka_admin.write.requests import Element
 from topiarist.model.moves import ReplicaMove
+from topiarist.model.state import Reassignment
 from unit.adapters.kafka_admin.moves.moving_brokers import make_brokers
 from unit.adapters.kafka_admin.scripted_session import reply
 
@@ -25,6 +31,20 @@ def test_moves_are_grouped_by_topic() -> None:
         }
         assert found == {("a", 0): [2, 1], ("b", 0): [2], ("b", 1): [2, 1]}
         assert [topic.name for topic in request.topics] == ["a", "b"]
+
+
+def test_a_listed_partition_without_a_change_is_not_being_reassigned() -> None:
+    """Tansu lists all partitions of all topics: only those that get or lose replicas count."""
+    topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+    partition = topic.OngoingPartitionReassignment
+    lists = [([1, 2], [2], []), ([1], [], []), ([1], [], [3])]
+    listed = [
+        partition(partition_index=number, replicas=replicas, adding_replicas=adding, removing_replicas=removing)
+        for number, (replicas, adding, removing) in enumerate(lists)
+    ]
+    topics = [topic(name="a", partitions=listed), topic(name="b", partitions=listed[1:2])]
+    answer = ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=0, error_message=None, topics=topics)
+    assert decode_reassignments(answer) == {"a": {0: Reassignment((2,), ()), 2: Reassignment((), (3,))}}
 
 
 def test_each_partition_of_an_answer_is_read() -> None:
