@@ -62,18 +62,18 @@ def make(cluster: KafkaCluster, *specs: TopicSpec) -> Plan:
 @pytest.mark.usefixtures("policies")
 def test_a_policy_that_refuses_lists_leaves_the_brokers_to_kafka(kraft: KraftFixture, cluster: KafkaCluster) -> None:
     """The plan has counts and the words of the policy; Kafka itself shows counts, factor and config afterwards."""
-    wanted = spec("placed-orders", on(kraft), partitions=3, replicationFactor=2, config={"retention.ms": 1000000})
+    wanted = spec("unplaced-orders", on(kraft), partitions=3, replicationFactor=2, config={"retention.ms": 1000000})
     plan = make(cluster, wanted)
     assert plan.topics[0].new_replicas() == ((UNPLACED, UNPLACED),) * 3
     assert "POLICY_VIOLATION (44): replica lists are not allowed" in plan.placed_by_brokers
-    found = kraft.clients.describe(["placed-orders"])["placed-orders"]
+    found = kraft.clients.describe(["unplaced-orders"])["unplaced-orders"]
     assert found
     assert [len(each) for each in found.replicas] == [2, 2, 2]
-    assert kraft.clients.overrides(["placed-orders"])["placed-orders"] == {"retention.ms": "1000000"}
+    assert kraft.clients.overrides(["unplaced-orders"])["unplaced-orders"] == {"retention.ms": "1000000"}
     # No policy of Kafka sees growth, so its lists are carried out.
-    grown = make(cluster, spec("placed-orders", on(kraft), partitions=5, replicationFactor=2))
+    grown = make(cluster, spec("unplaced-orders", on(kraft), partitions=5, replicationFactor=2))
     assert not are_unplaced(grown.topics[0].new_replicas())
-    shown = kraft.clients.describe(["placed-orders"])["placed-orders"]
+    shown = kraft.clients.describe(["unplaced-orders"])["unplaced-orders"]
     assert shown
     assert shown.replicas[3:] == grown.topics[0].new_replicas()
 
@@ -119,9 +119,9 @@ def test_lists_that_are_unknown_are_compared_with_what_was_made(kraft: KraftFixt
     """``placement: Explicit`` asks nothing: lists are sent, read back, and refused in the words of the policy."""
     place = on(kraft, Placement.EXPLICIT)
     with KafkaCluster(KafkaAccess(kraft.kafka.bootstrap, placement=Placement.EXPLICIT), owner="default") as explicit:
-        plan = make_plan(explicit, spec("explicit", place), spec("placed-never", place))
+        plan = make_plan(explicit, spec("explicit", place), spec("unplaced-never", place))
         assert plan.capabilities == Capabilities(replica_lists=UNKNOWN, growth_lists=UNKNOWN)
         outcomes = {each.topic: each for each in explicit.apply(plan, lambda: False)}
     assert outcomes["explicit"].result is Result.DONE
-    assert outcomes["placed-never"].result is Result.REFUSED
-    assert "replica lists are not allowed" in outcomes["placed-never"].message
+    assert outcomes["unplaced-never"].result is Result.REFUSED
+    assert "replica lists are not allowed" in outcomes["unplaced-never"].message

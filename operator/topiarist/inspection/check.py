@@ -115,7 +115,7 @@ class ClusterCheck(Struct, frozen=True):
         access, found = self.cluster.access, self.capabilities
         if not isinstance(access, KafkaAccess):
             return
-        if found.replica_lists.is_missing:
+        if found.replica_lists.is_missing and access.placement is None:
             yield Advice(("kafka", "placement"), "Brokers", found.replica_lists.why)
         if access.records is None:
             return

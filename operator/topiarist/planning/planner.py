@@ -190,9 +190,12 @@ _DEFAULTS = {PARTITIONS_SETTING: "50", FACTOR_SETTING: "3"}
 
 
 def find_implied_topics(state: ClusterState, cluster: ClusterSpec) -> tuple[ImpliedTopic, ...]:
-    """Return the topics that the first write to a cluster makes; none through ZooKeeper, and of those that exist."""
+    """Return the topics that the first write to a cluster makes; none through ZooKeeper, and of those that exist.
+
+    Once there are records there were transactions, whether the brokers show their topic or not.
+    """
     records = cluster.kafka.records if cluster.kafka else DEFAULT_RECORDS_TOPIC
-    if state.bypasses_brokers or records is None:
+    if state.bypasses_brokers or records is None or state.records_topic_id:
         return ()
     settings = {**_DEFAULTS, **state.broker_defaults}
     partitions, factor = int(settings[PARTITIONS_SETTING]), int(settings[FACTOR_SETTING])
