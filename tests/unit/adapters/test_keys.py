@@ -103,6 +103,7 @@ def test_a_key_store(data: bytes) -> None:
         (jks_store(1, 2), ""),
         (pkcs12_store("", key=None), ""),
     ],
+    ids=["PKCS12", "JKS", "JKS without password", "PKCS12 without password"],
 )
 def test_a_trust_store(data: bytes, password: str) -> None:
     """It has the trusted certificates; JKS and unprotected PKCS12 need no password."""
@@ -126,6 +127,10 @@ def test_a_trust_store(data: bytes, password: str) -> None:
         (b"\x30hello", PASSWORD, "PKCS12 store that can be read|cannot be opened with its password"),
         (b"", PASSWORD, "is neither a PKCS12 nor a JKS store"),
     ],
+    ids=[
+        *("PKCS12, password", "JKS, password", "JKS, password of the key", "PKCS12, no key", "JKS, no key"),
+        *("JKS, kind", "JKS, version", "JKS, short", "JCEKS", "PEM", "text", "text like PKCS12", "nothing"),
+    ],
 )
 def test_a_store_that_cannot_be_used(data: bytes, password: str, words: str) -> None:
     """The error says what the file is, and what to do; it has nothing of the password."""
@@ -134,7 +139,7 @@ def test_a_store_that_cannot_be_used(data: bytes, password: str, words: str) -> 
     assert PASSWORD not in str(caught.value)
 
 
-@pytest.mark.parametrize("data", [pkcs12_store(), jks_store(1)])
+@pytest.mark.parametrize("data", [pkcs12_store(), jks_store(1)], ids=["PKCS12", "JKS"])
 def test_a_store_without_authorities(data: bytes) -> None:
     """A key store is no trust store."""
     with pytest.raises(KeyProblem, match="has no trusted certificate"):
@@ -196,6 +201,7 @@ def pem(key: Any, password: str = "") -> bytes:
         (pem(ec.generate_private_key(ec.SECP384R1())), "is neither an RSA key nor a P-256 key"),
         (pem(ed25519.Ed25519PrivateKey.generate()), "is neither an RSA key nor a P-256 key"),
     ],
+    ids=["text", "encrypted", "P-384", "Ed25519"],
 )
 def test_a_key_that_cannot_sign(key: bytes, words: str) -> None:
     """Keys of other kinds have no algorithm that token endpoints must know."""
