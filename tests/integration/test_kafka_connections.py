@@ -34,7 +34,12 @@ from support.kafka.scripted_broker import (
 from support.network.listener import Listener
 from support.network.token_server import TokenServer
 from support.secret_scanner import register_secret
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import (
+    UPDATE_METADATA_KEY,
+    Connection,
+    Disconnected,
+    UnsupportedRequest,
+)
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.connection.token_endpoint import TokenEndpoint
 from topiarist.adapters.kafka_admin.protocol.messages import CreateTopicsRequest, MetadataRequest
@@ -187,10 +192,14 @@ def test_a_silent_server_costs_no_more_than_its_deadline(broker: ScriptedBroker)
 
 
 @pytest.mark.parametrize(
-    "answer", [answer_with(versions_response({**SERVED, METADATA: (0, 9)})), answer_with(versions_response({}, 35))]
+    "answer",
+    [
+        answer_with(versions_response({**SERVED, METADATA: (0, 9), UPDATE_METADATA_KEY: (0, 6)})),
+        answer_with(versions_response({}, 35)),
+    ],
 )
 def test_an_old_broker_is_refused(broker: ScriptedBroker, answer: Answer) -> None:
-    """Brokers without topic ids are refused, with the other way to their cluster."""
+    """Brokers of ZooKeeper mode without topic ids are refused, with the other way to their cluster."""
     broker.answers[API_VERSIONS] = [answer]
     with pytest.raises(TopiaristError, match=r"older than Kafka 2.8.*\n.*via: ZooKeeper") as caught:
         open_session(broker.address).any_broker()

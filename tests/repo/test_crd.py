@@ -130,7 +130,7 @@ def test_defaults_are_those_of_the_code() -> None:
         if "default" in made and holder is not None:
             holder[name] = copy.deepcopy(made["default"])
     assert filled["budgets"]["deletions"] == 5
-    assert filled["kafka"] == {"records": {"topic": "__topiarist", "replicationFactor": 3}, "requestTimeout": "30s"}
+    assert filled["kafka"] == {"records": {}, "requestTimeout": "30s"}
     assert check.check({**body, "spec": filled}) == []
     assert parse.parse_cluster_spec(spec.make_manifest({**body, "spec": filled}, NOWHERE)) == plain
 

@@ -21,9 +21,11 @@ HOSTS = {
     "login.example.com",
     "token.actions.githubusercontent.com",
     "www.w3.org",
+    # What a token of AWS is signed for, with the region between; the name of an answer of its token service; a test.
+    *("kafka.", "kafka.eu-west-1.amazonaws.com", "sts.amazonaws.com", "issuer.test"),
 }
 """The only hosts that a file of ours may name with a scheme: where a licence or a schema has its name from, and where
-the samples for CI take topiarist from. The last three are the example of a token endpoint, the issuer of the identity
+the samples for CI take topiarist from. The three before the last line are the example of a token endpoint, the issuer of the identity
 that signs releases, and the namespace of SVG.
 """
 

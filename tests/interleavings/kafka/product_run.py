@@ -319,6 +319,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
         _records_topic_id="",
         _open_records=open_records,
         _recent=None,
+        _number=None,
         _require_moved=lambda records: None,
         _check_left_records=lambda records: _NOTHING_LEFT,
         _move_reader=lambda: reader,

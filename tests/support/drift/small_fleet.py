@@ -20,8 +20,8 @@ SNAPSHOT_TIME = datetime(2025, 1, 31, 12, tzinfo=UTC)
 
 BROKERS = tuple(Broker(number) for number in (1, 2, 3))
 
-NO_TIMES = {"takenAt": "", "firstSeen": "", "seenSince": ""}
-"""What replaces the times that a row has of its run, where the reports of two runs are compared."""
+NO_TIMES = {"takenAt": "", "firstSeen": "", "seenSince": "", "command": ""}
+"""What replaces the times and the paths that a row has of its run, where the reports of two runs are compared."""
 
 REPLICA_LISTS: tuple[Replicas, ...] = ((1, 2), (2, 3), (3, 1))
 

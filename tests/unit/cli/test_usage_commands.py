@@ -165,7 +165,7 @@ def test_a_drift_report_finds_dormant_topics(folder: Path) -> None:
     assert run([*words, "-q"]) in (Exit.DONE, Exit.CHANGES)
     rows = [json.loads(line) for line in (folder / "report" / "findings.jsonl").read_text().splitlines()]
     (found,) = [row for row in rows if row["class"] == "dormant"]
-    assert (found["topic"], found["severity"], found["planned"]) == ("dormant", "Low", "Reported")
+    assert (found["topic"], found["severity"], found["planned"]) == ("dormant", "Medium", "Reported")
     assert "no write seen since" in found["actual"]
     summary = json.loads((folder / "report" / "summary.json").read_text())
     assert summary["topics"]["inSync"] == 0

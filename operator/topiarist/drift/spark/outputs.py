@@ -56,7 +56,7 @@ from topiarist.schema import load
 ROW_KINDS = ("cluster", "topic", "record", "usage")
 """Kinds of rows in a snapshot."""
 
-_NEW_KIND, _NEW_FIELD = "usage", "evidence"
+_NEW_KIND, _NEW_FIELDS = "usage", {"evidence", "capabilities"}
 
 
 def snapshot_row_type() -> types.StructType:
@@ -72,9 +72,9 @@ def snapshot_row_type() -> types.StructType:
 
 
 def optional_columns() -> frozenset[str]:
-    """Return the columns that a table may lack: those of usage, which earlier releases did not write."""
+    """Return the columns that a table may lack: those of usage and of capabilities, which few snapshots have."""
     others = {field.name for field in fields_of_kinds(*(kind for kind in ROW_KINDS if kind != _NEW_KIND))}
-    return frozenset({field.name for field in fields_of_kinds(_NEW_KIND)} - others | {_NEW_FIELD})
+    return frozenset({field.name for field in fields_of_kinds(_NEW_KIND)} - others | _NEW_FIELDS)
 
 
 def select_typed(table: DataFrame, fields: Sequence[types.StructField], *others: Column) -> DataFrame:

@@ -23,7 +23,7 @@ from kazoo.protocol.serialization import SASL, Auth
 from kazoo.retry import RetryFailedError
 from msgspec import Struct
 
-from topiarist.adapters import kerberos, tls
+from topiarist.adapters import tls
 from topiarist.adapters.tls import build_ssl_context, read_secret
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import Credentials, Kerberos, UserPassword
@@ -118,6 +118,8 @@ def check_credentials(credentials: Credentials) -> None:
         if isinstance(login, UserPassword):
             read_secret(login.password)
         elif login:
+            from topiarist.adapters import kerberos
+
             kerberos.check(login)
     if credentials.tls:
         build_ssl_context(credentials.tls)
@@ -198,8 +200,10 @@ class Authenticator:
 
     def log_in_by_kerberos(self, login: Kerberos, host: str, exchange: SaslExchange) -> None:
         """Log in by SASL GSSAPI; raise kazoo's ``AuthFailedError`` if the server refuses or is another one."""
+        from topiarist.adapters.kerberos import KerberosExchange
+
         try:
-            client = kerberos.KerberosExchange(login, host)
+            client = KerberosExchange(login, host)
             while not client.is_done():
                 try:
                     token = exchange(client.auth_bytes())
