@@ -13,12 +13,11 @@ from typing import NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
-from topiarist.model.capabilities import Capabilities
 from topiarist.model.moves import NO_MOVES, ClearedMoves, MoveProgress, MoveSettings
 from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
 from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.policy import CelBindings, Rule, RuleError
-from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
+from topiarist.model.state import Capabilities, ClusterState, Freeze, TopicInspection, TopicState
 from topiarist.model.usage import UsageRead
 
 

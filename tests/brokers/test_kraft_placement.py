@@ -14,11 +14,11 @@ from support.kafka.kraft_fixture import KraftFixture
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.kafka.types import UNPLACED, are_unplaced
 from topiarist.model.access import KafkaAccess, Placement
-from topiarist.model.capabilities import Capabilities, Support
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.state import Capabilities, Support
 from topiarist.reconcile import plan_cluster
 
 UNKNOWN = Support(None)

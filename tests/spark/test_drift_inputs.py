@@ -7,6 +7,7 @@ remote store.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -79,9 +80,13 @@ def manifests(store: Store, tmp_path: Path) -> Path:
 
 
 def texts(out: Path, store: Store) -> dict[str, str]:
-    """Return the files of a report except Parquet, with the store's address replaced by its folder."""
+    """Return the files of a report except Parquet, with the store's address replaced by its folder.
+
+    Commands have the snapshots only where another command can read them.
+    """
     files = {path.name: path.read_text() for path in out.iterdir() if path.is_file() and path.suffix != ".crc"}
-    return {name: text.replace(store.address, str(store.folder)) for name, text in files.items()}
+    files = {name: text.replace(store.address, str(store.folder)) for name, text in files.items()}
+    return {name: re.sub(r" --snapshot \S+?(?=[ \"])", "", text) for name, text in files.items()}
 
 
 def as_table(spark: SparkSession, snapshots: Path, table: Path) -> Path:

@@ -10,9 +10,17 @@ from topiarist.adapters.size_limits import ListSizes, build_list_limits
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, ClusterMode, KnownConfig
-from topiarist.model.capabilities import UNKNOWN, Capabilities, Support
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
-from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
+from topiarist.model.state import (
+    UNKNOWN,
+    Capabilities,
+    ClusterState,
+    OwnershipRecord,
+    ReadError,
+    Support,
+    TopicState,
+    WriteBlock,
+)
 from topiarist.model.usage import (
     CurvePoint,
     Evidence,

@@ -20,7 +20,6 @@ from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, Replicas, metric_name
 from topiarist.model.access import ZooKeeperAccess
-from topiarist.model.capabilities import Capabilities, Support
 from topiarist.model.moves import NO_MOVES, UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import ALL_TOPICS, RunOptions
@@ -28,10 +27,12 @@ from topiarist.model.spec import ClusterSpec, RackAwareness, TopicSpec
 from topiarist.model.state import (
     NO_MEMORY,
     AppliedSpec,
+    Capabilities,
     ClusterState,
     OperatorMemory,
     OwnershipRecord,
     ReadError,
+    Support,
     TopicState,
     WriteBlock,
 )

@@ -14,9 +14,8 @@ from msgspec import Struct
 from topiarist.errors import TopiaristError
 from topiarist.kafka.types import format_version
 from topiarist.model.access import KafkaAccess
-from topiarist.model.capabilities import Capabilities, Support
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState
+from topiarist.model.state import Capabilities, ClusterState, Support
 
 
 class Texts(NamedTuple):

@@ -21,11 +21,18 @@ from topiarist.kafka import config_values
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import MIN_KAFKA_VERSION, UNPLACED, Broker, KafkaVersion, Replicas, are_unplaced
-from topiarist.model.capabilities import APACHE_KAFKA, Capabilities
 from topiarist.model.moves import NO_MOVES, BatchRecord, LeaderChange, MoveSettings, ReplicaMove
 from topiarist.model.run_options import Risk
 from topiarist.model.spec import LimitUsage, TopicSize, TopicSpec, ValueOrigin
-from topiarist.model.state import NO_MEMORY, AppliedSpec, OwnershipRecord, TopicState, WriteBlock
+from topiarist.model.state import (
+    APACHE_KAFKA,
+    NO_MEMORY,
+    AppliedSpec,
+    Capabilities,
+    OwnershipRecord,
+    TopicState,
+    WriteBlock,
+)
 from topiarist.model.usage import Evidence, TopicUsage
 
 # The applied spec in an ownership record: build it, compare it, describe external changes.

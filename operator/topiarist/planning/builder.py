@@ -33,7 +33,6 @@ from topiarist.kafka.types import (
     format_version,
 )
 from topiarist.model.access import Placement
-from topiarist.model.capabilities import Capabilities, Support
 from topiarist.model.moves import UNLIMITED
 from topiarist.model.plan import (
     AddPartitions,
@@ -52,8 +51,10 @@ from topiarist.model.plan import (
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, RackAwareness, TopicSpec, ValueOrigin
 from topiarist.model.state import (
+    Capabilities,
     ClusterState,
     OwnershipRecord,
+    Support,
     TopicState,
     describe_malformed_partitions,
     describe_unequal_replication_factors,

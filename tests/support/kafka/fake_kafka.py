@@ -30,12 +30,11 @@ from topiarist.adapters.kafka_admin.records import codec
 from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.model.access import KafkaAccess
-from topiarist.model.capabilities import GIVEN
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import TopicSpec
-from topiarist.model.state import ClusterState
+from topiarist.model.state import GIVEN, ClusterState
 
 ADMIN_REQUESTS = ("CreateTopics", "CreatePartitions", "IncrementalAlterConfigs", "DeleteTopics")
 

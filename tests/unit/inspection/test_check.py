@@ -14,9 +14,8 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.inspection.check import ClusterCheck, check_state
 from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
-from topiarist.model.capabilities import APACHE_KAFKA, UNKNOWN, Capabilities, Support
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState, WriteBlock
+from topiarist.model.state import APACHE_KAFKA, UNKNOWN, Capabilities, ClusterState, Support, WriteBlock
 from topiarist.output.check import encode_checks, format_checks
 from topiarist.output.text.layout import TextLayout
 from topiarist.schema import load

@@ -24,11 +24,10 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_supported
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import ClusterMode, KafkaVersion, KnownConfig
-from topiarist.model.capabilities import APACHE_KAFKA, UNKNOWN, Support
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import CreateTopic, Issue
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState, TopicState
+from topiarist.model.state import APACHE_KAFKA, UNKNOWN, ClusterState, Support, TopicState
 from topiarist.planning.builder import (
     explain_stale_entry,
     find_impossible,

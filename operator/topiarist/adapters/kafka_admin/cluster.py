@@ -40,11 +40,11 @@ from topiarist.adapters.kafka_admin.records.run import ClusterView, LeftRecordsC
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, KafkaAccess
-from topiarist.model.capabilities import Capabilities
 from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.state import (
+    Capabilities,
     ClosedRecords,
     ClusterState,
     Freeze,

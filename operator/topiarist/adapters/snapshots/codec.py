@@ -21,13 +21,16 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
 from topiarist.kafka.types import Broker, ClusterMode, KnownConfig, Replicas, parse_version
 from topiarist.model.access import Via, via_of
-from topiarist.model.capabilities import APACHE_KAFKA, GIVEN, Capabilities, Support
 from topiarist.model.moves import RequestedReassignment
 from topiarist.model.state import (
+    APACHE_KAFKA,
+    GIVEN,
+    Capabilities,
     ClusterState,
     OwnershipRecord,
     ReadError,
     SizeLimit,
+    Support,
     TopicState,
     WriteBlock,
 )
@@ -258,7 +261,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row], max_reply_bytes: int | N
         bypasses_brokers=_is_through_zookeeper(cluster_row),
         known_configs=_decode_known_configs(cluster_row.get("knownConfigs")),
         fenced_brokers={broker["id"]: broker["rack"] for broker in cluster_row.get("fencedBrokers", ())},
-        capabilities=_decode_capabilities(cluster_row.get("capabilities", ())),
+        capabilities=_decode_capabilities(cluster_row.get("capabilities") or ()),
         evidence=decode_evidence(cluster_row["evidence"]) if cluster_row.get("evidence") else None,
         usage={row["topic"]: decode_usage(row) for row in rows if row["kind"] == "usage"},
     )

@@ -19,11 +19,19 @@ from topiarist.adapters.zookeeper.read.state import (
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import ANONYMOUS, Credentials
-from topiarist.model.capabilities import APACHE_KAFKA, Capabilities
 from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, Result, TopicProgress
 from topiarist.model.plan import Issue, Plan
-from topiarist.model.state import ClosedRecords, ClusterState, Freeze, LeftRecords, TopicInspection, TopicState
+from topiarist.model.state import (
+    APACHE_KAFKA,
+    Capabilities,
+    ClosedRecords,
+    ClusterState,
+    Freeze,
+    LeftRecords,
+    TopicInspection,
+    TopicState,
+)
 from topiarist.ports import NO_CONTROL, FoundRefusals, MoveOptions, WriteControl
 
 if TYPE_CHECKING:

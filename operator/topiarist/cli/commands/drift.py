@@ -293,6 +293,7 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
 
 def _words_of(given: _DriftOptions, settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the paths and options of a command about the same manifests and clusters, and about the clusters alone."""
+    from topiarist.drift.report import find_spark_reason
 
     def named(option: str, *values: str) -> list[str]:
         return [word for value in values if value for word in (option, value)]
@@ -301,7 +302,9 @@ def _words_of(given: _DriftOptions, settings: Settings) -> tuple[tuple[str, ...]
         *named("--bootstrap-servers", settings.bootstrap_servers),
         *named("--zookeeper", settings.zookeeper),
     ]
-    snapshot = named("--snapshot", *given.snapshots) if len(given.snapshots) == 1 else []
+    # Other commands read snapshots in one local place, and no tables.
+    is_readable = len(given.snapshots) == 1 and not find_spark_reason("auto", given.snapshots, ())
+    snapshot = named("--snapshot", *given.snapshots) if is_readable else []
     owner = named("--owner", settings.owner) if settings.owner != "default" else []
     words = [*settings.paths, *named("--clusters", *settings.clusters), *named("--platform", *settings.platform)]
     clusters = [*settings.paths, *named("--clusters", *settings.clusters, *settings.platform)]

@@ -16,9 +16,9 @@ from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read import sync
 from topiarist.kafka.types import TRANSACTIONS_TOPIC
 from topiarist.model.access import KafkaAccess
-from topiarist.model.capabilities import UNKNOWN
 from topiarist.model.outcome import Result
 from topiarist.model.spec import TopicSpec
+from topiarist.model.state import UNKNOWN
 
 SMALL: dict[str, Any] = {"partitions": 1, "replicationFactor": 2}
 OLD = {"retention.ms": 1000000}

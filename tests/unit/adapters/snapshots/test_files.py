@@ -24,9 +24,8 @@ from topiarist.adapters.snapshots.files import Snapshot, SnapshotFiles, dump_sna
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
-from topiarist.model.capabilities import APACHE_KAFKA
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState, TopicState, WriteBlock
+from topiarist.model.state import APACHE_KAFKA, ClusterState, TopicState, WriteBlock
 from topiarist.planning.planner import make_plan
 from topiarist.schema import load as load_
 

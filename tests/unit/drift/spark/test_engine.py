@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -265,8 +266,12 @@ def manifests(place: Place, tmp_path: Path) -> Path:
 
 
 def texts(out: Path, place: Place) -> dict[str, str]:
-    """Return the files of a report except Parquet, with the store's address replaced by its folder."""
-    return {path.name: path.read_text().replace(STORE, str(place.store)) for path in out.iterdir() if path.is_file()}
+    """Return the files of a report except Parquet, with the store's address replaced by its folder.
+
+    Commands have the snapshots only where another command can read them.
+    """
+    found = {path.name: path.read_text().replace(STORE, str(place.store)) for path in out.iterdir() if path.is_file()}
+    return {name: re.sub(r" --snapshot \S+?(?=[ \"])", "", text) for name, text in found.items()}
 
 
 def report(manifests: Path, snapshots: str | Path, out: str | Path, *words: str | Path, code: int = 1) -> None:

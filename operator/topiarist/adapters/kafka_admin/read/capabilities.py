@@ -42,7 +42,7 @@ from topiarist.adapters.kafka_admin.protocol.messages import (
 )
 from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata
 from topiarist.kafka.types import METADATA_LEVELS, ClusterMode, KafkaVersion
-from topiarist.model.capabilities import GIVEN, UNKNOWN, Capabilities, Support
+from topiarist.model.state import GIVEN, UNKNOWN, Capabilities, Support
 
 MIN_VERSION: KafkaVersion = (2, 8)
 """The oldest Kafka version that is reached this way: older brokers have no topic ids."""

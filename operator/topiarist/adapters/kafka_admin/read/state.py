@@ -55,10 +55,10 @@ from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import ClusterMode
-from topiarist.model.capabilities import Capabilities
 from topiarist.model.moves import BatchRecord, RequestedReassignment
 from topiarist.model.plan import changed_configs
 from topiarist.model.state import (
+    Capabilities,
     ClusterState,
     Freeze,
     IdentifiedRecord,

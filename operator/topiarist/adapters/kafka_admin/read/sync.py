@@ -22,8 +22,7 @@ from topiarist.adapters.kafka_admin.protocol.messages import DescribeQuorumReque
 from topiarist.adapters.kafka_admin.read.capabilities import find_mode, find_version
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode, KafkaVersion, Replicas
-from topiarist.model.capabilities import GIVEN, UNKNOWN, Support
-from topiarist.model.state import Reassignment
+from topiarist.model.state import GIVEN, UNKNOWN, Reassignment, Support
 
 SYNC_TIMEOUT_S = 60.0
 """Seconds to wait for a broker; 47 were measured on a machine that made 30,000 logs."""

@@ -37,9 +37,9 @@ from topiarist.adapters.kafka_admin.write.requests import (
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MAX_TOPIC_NAME_LENGTH, UNPLACED, Replicas, are_unplaced
-from topiarist.model.capabilities import GIVEN, Capabilities, Support
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, Plan, TopicPlan, UpdateConfig
+from topiarist.model.state import GIVEN, Capabilities, Support
 
 HINT = "change the manifest, or ask the administrators of the brokers"
 

@@ -18,9 +18,9 @@ from topiarist.adapters.kafka_admin.protocol.batches import (
     MalformedBatch,
     Record,
     build_batch,
+    crc32c,
     read_batches,
 )
-from topiarist.adapters.kafka_admin.protocol.crc32c import crc32c
 
 ATTRIBUTES, CRC = 21, 17
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from topiarist.adapters.kafka_admin.read.capabilities import NO_IDS, Seen, find_capabilities, see_compaction
-from topiarist.model.capabilities import GIVEN, UNKNOWN, Capabilities, Support
+from topiarist.model.state import GIVEN, UNKNOWN, Capabilities, Support
 from unit.adapters.kafka_admin.scripted_session import ScriptedSession
 
 TRIED = {"freshness", "replica_lists", "growth_lists", "compaction"}

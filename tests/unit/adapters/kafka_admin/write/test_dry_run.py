@@ -16,11 +16,11 @@ from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.errors import Reason
 from topiarist.kafka.types import UNPLACED
 from topiarist.model.access import KafkaAccess
-from topiarist.model.capabilities import Capabilities, Support
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.state import Capabilities, Support
 from topiarist.reconcile import plan_cluster
 
 ON = cluster_spec("prod", cluster_id="ID", kafka=KafkaAccess("fake:9092"))
