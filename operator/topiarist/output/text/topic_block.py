@@ -133,8 +133,9 @@ def _format_refusal(layout: TextLayout, members: Sequence[tuple[TopicPlan, Issue
         yield from layout.format_text_field("fix", view.hint)
         yield from layout.format_text_field(view.cause, str(view.cause_place or ""))
         if view.changes:
-            line = layout.align_right(view.summary, view.risk.label, layout.text_width, RISK_STYLES[view.risk])
-            yield from layout.format_field("held back", [line])
+            *before, last = layout.wrap(view.summary, layout.text_width - len(view.risk.label) - 2)
+            end = layout.align_right(last, view.risk.label, layout.text_width, RISK_STYLES[view.risk])
+            yield from layout.format_field("held back", [*before, end])
     yield from _format_changes(layout, view.changes, already_shown=view.message)
     if is_shared:
         yield from layout.format_field("topics", layout.format_names([member.topic for member, _ in members]))
