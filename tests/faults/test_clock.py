@@ -17,16 +17,18 @@ from topiarist.cli.main import run
 DAY = 86_400
 
 SAYS_WHEN = {
+    "adapters/kafka_admin/connection/token_endpoint.py",
     "adapters/kafka_admin/records/transactions.py",
     "adapters/kafka_admin/usage/reader.py",
     "cli/commands/drift.py",
     "cli/execute.py",
     "runs/sessions.py",
-    "cli/commands/moves.py",
+    "cli/formats.py",
     "cli/commands/snapshot.py",
     "kubernetes/client.py",
 }
-"""Where the time is written down, or said: the records' log, when usage was looked at, reports, the age of a snapshot,
+"""Where the time is written down, or said: how long a statement about topiarist holds, the records'
+log, when usage was looked at, reports, the age of a snapshot,
 when one was taken, and Kubernetes."""
 
 

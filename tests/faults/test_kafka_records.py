@@ -20,9 +20,11 @@ pytestmark = pytest.mark.core
 
 STEPS = ["InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"]
 BEFORE, AFTER = TopicRecord(OwnershipRecord("team"), "id"), TopicRecord(OwnershipRecord("team", ("a",)), "id")
-FAULTS = [*((name, number) for name in STEPS for number in (1, 2, 3)), ("Produce", 4)]
-BEFORE_INIT = [("Produce", 1), ("InitProducerId", 1)]
-"""The requests of a run before it has fenced others: its claim, and the one that fences."""
+FAULTS = [*((name, number) for name in STEPS for number in (1, 2, 3)), ("InitProducerId", 4), ("Produce", 4)]
+BEFORE_INIT = [("InitProducerId", 1), ("Produce", 1), ("InitProducerId", 2)]
+"""The requests of a run before it has fenced others: the one that shows whether the brokers take transactions, before
+the topic is made; its claim; and the one that fences.
+"""
 
 
 def new_run(broker: MemoryBroker, owner: str = "team") -> RecordsRun:
