@@ -15,6 +15,7 @@ from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.kafka import config_rules
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
+from topiarist.kafka.types import are_unplaced
 from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Plan, UpdateConfig
 from topiarist.model.state import TopicState
 from topiarist.planning.planner import make_plan
@@ -120,7 +121,10 @@ def test_existing_partitions_stay(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_new_replicas_are_placed_where_they_may(world: PlanInput) -> None:
-    """No partition has a broker twice; only registered, not excluded brokers are used, unless explicit and allowed."""
+    """No partition has a broker twice; only registered, not excluded brokers are used, unless explicit and allowed.
+
+    Through brokers, the cluster may choose all of them.
+    """
     registered = {broker.id for broker in world.state.brokers}
     excluded = world.cluster.exclude_brokers | world.run.without_brokers
     for topic in world.plan().actionable_topics():
@@ -129,6 +133,9 @@ def test_new_replicas_are_placed_where_they_may(world: PlanInput) -> None:
                 continue
             explicit = topic.spec is not None and topic.spec.assignment is not None
             free = explicit and world.run.allow_unknown_brokers and isinstance(change, CreateTopic)
+            if are_unplaced(change.replicas):
+                assert not world.state.bypasses_brokers
+                continue
             for replicas in change.replicas:
                 assert len(set(replicas)) == len(replicas) > 0
                 assert not set(replicas) & excluded
