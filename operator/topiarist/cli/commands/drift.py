@@ -293,7 +293,7 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
 
 def _words_of(given: _DriftOptions, settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the paths and options of a command about the same manifests and clusters, and about the clusters alone."""
-    from topiarist.drift.report import find_spark_reason
+    from topiarist.drift.snapshots import spark_required_reason
 
     def named(option: str, *values: str) -> list[str]:
         return [word for value in values if value for word in (option, value)]
@@ -303,7 +303,7 @@ def _words_of(given: _DriftOptions, settings: Settings) -> tuple[tuple[str, ...]
         *named("--zookeeper", settings.zookeeper),
     ]
     # Other commands read snapshots in one local place, and no tables.
-    is_readable = len(given.snapshots) == 1 and not find_spark_reason("auto", given.snapshots, ())
+    is_readable = len(given.snapshots) == 1 and not spark_required_reason(given.snapshots[0])
     snapshot = named("--snapshot", *given.snapshots) if is_readable else []
     owner = named("--owner", settings.owner) if settings.owner != "default" else []
     words = [*settings.paths, *named("--clusters", *settings.clusters), *named("--platform", *settings.platform)]
