@@ -1,7 +1,7 @@
 """Repair findings of a drift report: ``topiarist drift --fix plan``, ``manifest`` or ``accept``.
 
-The findings come from a report; a plan is that of the clusters as they are now. What a way does
-not repair is named on stderr, with the reason.
+The findings come from a report; a plan is that of the clusters as they are now. What a way does not
+repair is named on stderr, with the reason.
 """
 
 from __future__ import annotations
@@ -75,10 +75,11 @@ def _select(given: Any, settings: Settings) -> list[FindingRow]:
     return [row for row in read_findings(given.from_) if wanted.matches(row)]
 
 
-def _load(settings: Settings) -> RunInputs:
+def _load(settings: Settings, *, offline: bool = False) -> RunInputs:
     from topiarist.runs.inputs import load_manifests
 
-    return load_manifests(replace(settings, topic=(), selector=""), terminal.TerminalListener(settings))
+    listener = terminal.TerminalListener(settings)
+    return load_manifests(replace(settings, topic=(), selector=""), listener, offline=offline)
 
 
 def _plan(given: Any, settings: Settings, rows: Sequence[FindingRow]) -> Exit:
@@ -108,8 +109,7 @@ def _fix_manifests(given: Any, settings: Settings, rows: Sequence[FindingRow]) -
     from topiarist.adapters.atomic_files import write_file
     from topiarist.drift.repair import edit_manifests
 
-    # An address is of no use here: nothing is read from a cluster.
-    edits, unfixed = edit_manifests(_load(replace(settings, snapshot=given.from_)).desired, rows)
+    edits, unfixed = edit_manifests(_load(settings, offline=True).desired, rows)
     _log_unfixed(unfixed)
     if given.write:
         for edit in edits:

@@ -18,10 +18,10 @@ from msgspec.structs import asdict
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.drift.cross_cluster import Deviation
 from topiarist.drift.findings import (
+    SEVERITY_RANK,
     DriftClass,
     DriftFinding,
     FindingRow,
-    Severity,
     make_findings,
     undeclared_topic_finding,
 )
@@ -335,8 +335,6 @@ _WORST_FIELDS = (
 MAX_WORST = 10
 """The number of findings that a summary names, the most severe first."""
 
-_SEVERITY_RANK = {each.value: rank for rank, each in enumerate(Severity)}
-
 
 class ResponsibleCounts(Struct):
     """The findings of one team or owner."""
@@ -415,7 +413,7 @@ class FindingCounts(Struct):
 
 
 def _urgency(row: Mapping[str, Any]) -> tuple[int, str]:
-    return _SEVERITY_RANK[row["severity"]], row["firstSeen"]
+    return SEVERITY_RANK[row["severity"]], row["firstSeen"]
 
 
 class ClusterResult(Struct):

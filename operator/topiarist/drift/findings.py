@@ -87,6 +87,9 @@ class Severity(str, Enum):
     LOW = "Low"
 
 
+SEVERITY_RANK = {each.value: rank for rank, each in enumerate(Severity)}
+"""The position of each severity, as in rows, in the order of summaries: the lowest is the most severe."""
+
 CRITICAL_CLASSES = frozenset({DriftClass.MISSING, DriftClass.STUCK})
 """Classes that are critical: no client can use the topic, or nothing can be moved on the whole cluster."""
 

@@ -19,6 +19,7 @@ from topiarist.drift.findings import (
     CRITICAL_CLASSES,
     MANIFEST_CLASSES,
     MOVE_CLASSES,
+    SEVERITY_RANK,
     DriftClass,
     DriftFinding,
     FindingRow,
@@ -101,9 +102,8 @@ def find_severity(drift_class: DriftClass, effect: Effect) -> Severity:
 
 def is_worse(row: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
     """Return whether a finding is worse than in an earlier report: its severity, or its value in the same direction."""
-    order = [each.value for each in Severity]
     if row["severity"] != earlier["severity"]:
-        return order.index(row["severity"]) < order.index(earlier["severity"])
+        return SEVERITY_RANK[row["severity"]] < SEVERITY_RANK[earlier["severity"]]
     drift_class = DriftClass(row["class"])
     if row["actual"] == earlier["actual"] or drift_class in EFFECTS:
         return False
