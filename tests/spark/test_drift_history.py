@@ -17,6 +17,9 @@ def read_tables(history: Path) -> dict[str, list[dict[str, Any]]]:
     found = {}
     for file in sorted(history.rglob("*.parquet")):
         rows = [row | {"file": None} for row in pq.ParquetFile(file).read().to_pylist()]
+        for row in rows:
+            if "command" in row:
+                row["command"] = row["command"].replace(str(history.parent), "")
         found[str(file.relative_to(history))] = sorted(
             rows, key=lambda row: (row.get("cluster", ""), row.get("class", ""))
         )
