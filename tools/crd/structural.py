@@ -88,7 +88,7 @@ def structural_schema(schema: Schema, definitions: Schema, path: str = "") -> Js
     if "[]" in path:
         # A default that an API server fills in looks like a change to clients that compare lists as a whole (kubectl,
         # Argo CD). In an override it would even replace the topic's own value for all its clusters.
-        result.pop("default", None)
+        _describe_default(result, path)
     if rules := list(validation_rules(schema)):
         result["x-kubernetes-validations"] = rules
     if schema.get("type") == "array":
@@ -153,6 +153,10 @@ def _object_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject
     result: JsonObject = {
         "properties": {name: structural_schema(field, definitions, f"{path}.{name}") for name, field in fields}
     }
+    for name in schema.get("dependencies", {}):
+        # An API server fills defaults in before it asks the rules: the field would be there always, and so would be required
+        # what it depends on.
+        _describe_default(result["properties"][name], f"{path}.{name}")
     if "matchLabels" in result["properties"] or path.endswith("secretKeyRef"):
         result["x-kubernetes-map-type"] = "atomic"
     return result
@@ -211,13 +215,18 @@ def description(schema: Schema, path: str) -> str:
     if "patternErrorMessage" in schema:
         wanted = schema["patternErrorMessage"].removeprefix("wanted ")
         parts.append(f"{wanted[:1].upper()}{wanted[1:]}.")
-    if "default" in schema and "[]" in path:
-        inherited = path.startswith("spec.overrides[]")
-        parts.append("Default: the value of the topic." if inherited else f"Default: {schema['default']}.")
     if schema.get("examples"):
         example = schema["examples"][0]
         parts.append(f"Example: {example if isinstance(example, str) else json.dumps(example)}")
     return " ".join(parts)
+
+
+def _describe_default(field: JsonObject, path: str) -> None:
+    """Say a field's default in its description, so that no API server fills it in."""
+    if "default" in field:
+        value = "the value of the topic" if path.startswith("spec.overrides[]") else field.pop("default")
+        field.pop("default", None)
+        field["description"] += f" Default: {value}."
 
 
 def validation_rules(schema: Schema) -> Iterator[dict[str, str]]:

@@ -130,10 +130,10 @@ def test_clusters_come_with_the_first_installation(blank: ChartFixture) -> None:
 def test_a_cluster_that_is_wrong_stops_the_upgrade(site: ChartFixture) -> None:
     """An invalid Cluster stops the upgrade with the API server's message, and the previous Cluster stays."""
     site.install({**EXTERNAL_CRDS_VALUES, "clusters": {"prod": CLUSTER}})
-    wrong = {"spec": {**CLUSTER["spec"], "rackAwareness": "Perhaps"}}
+    wrong = {"spec": {**CLUSTER["spec"], "driftPolicy": "Perhaps"}}
     with pytest.raises(helm_python.HelmError, match='Unsupported value: "Perhaps"'):
         site.upgrade({**EXTERNAL_CRDS_VALUES, "clusters": {"prod": wrong}})
-    assert site.get_cluster()["spec"]["rackAwareness"] == "Enforced"
+    assert site.get_cluster()["spec"]["driftPolicy"] == "Report"
 
 
 def test_leader_election_comes_and_goes(site: ChartFixture) -> None:
