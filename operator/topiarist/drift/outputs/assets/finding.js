@@ -24,10 +24,10 @@ const EFFECT_WORDS = {
   DataLoss: "data is lost", Availability: "clients fail", Cost: "it costs", Order: "order changes", None: "nothing",
   Unknown: "unknown",
 };
-const effect = (row) => [
-  make("span", row.effect === "DataLoss" ? { class: "loss" } : {}, EFFECT_WORDS[row.effect] ?? row.effect),
-  row.effectReason ? ": " : "", outside(row.effectReason),
-];
+const effectWord = (row) => (
+  make("span", row.effect === "DataLoss" ? { class: "loss" } : {}, EFFECT_WORDS[row.effect] ?? row.effect)
+);
+const effect = (row) => [effectWord(row), row.effectReason ? ": " : "", outside(row.effectReason)];
 
 const responsible = (name) => (name ? outside(name) : make("span", { class: "dim" }, "none"));
 

@@ -52,7 +52,7 @@ const CELLS = {
   expected: (row) => [valueOf(row, "expected")],
   actual: (row) => [valueOf(row, "actual")],
   planned: (row) => [
-    ...(row.effect === "None" ? [] : [make("div", {}, ...effect(row))]), make("div", {}, ...planAndReason(row)),
+    ...(row.effect === "None" ? [] : [make("div", {}, effectWord(row))]), make("div", {}, ...planAndReason(row)),
   ],
   responsible: (row) => [responsible(row.responsible)],
   since: (row) => [make("span", row.status !== "Unchanged" ? { class: "new" } : {}, since(row))],
