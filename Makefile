@@ -67,7 +67,7 @@ test: need-java .venv/ready  ## what a developer runs: units, contracts, example
 test-slow: need-java .venv/ready  ## the rest that needs only Java: Spark, explorations, campaigns, walked pages, all examples of properties
 	@$(LANE)
 
-test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, brought about on real servers
+test-faults: need-java .venv/ready  ## every fault of docs/internals/reliability.md, brought about on real servers
 	@TOPIARIST_FAULTS=$(CACHE)/faults.json $(LANE)
 
 test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="2.8.2" KRAFT_RELEASES="4.0.2" are others
@@ -115,11 +115,11 @@ interleave: need-java .venv/ready  ## every order of requests of two runs beside
 	TOPIARIST_WALKS=$(WALKS) $(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(CACHE)/pytest/$@ \
 		tests/interleavings/test_tree.py
 
-record-interleavings: .venv/ready  ## explore, and put the counts into docs/interleavings.md
+record-interleavings: .venv/ready  ## explore, and put the counts into docs/internals/interleavings.md
 	@$(SCRIPT) interleavings.run --write
 	$(SCRIPT) reference
 
-record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md
+record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/internals/reliability.md
 	$(SCRIPT) fault_matrix $(CACHE)/faults.json
 	$(SCRIPT) reference
 
@@ -133,14 +133,14 @@ pairs: .venv/ready  ## pairs of applies at the same time on real brokers, quiet 
 campaign: .venv/ready  ## perturb the operator at every write and event, and try the states of the schema: four minutes
 	$(SCRIPT) campaigns.run $(CACHE)/campaigns.json
 
-record-campaigns: .venv/ready  ## put the figures of the last run of campaign into docs/operator-campaigns.md
+record-campaigns: .venv/ready  ## put the figures of the last run of campaign into docs/internals/operator-campaigns.md
 	$(SCRIPT) operator_campaigns $(CACHE)/campaigns.json
 	$(SCRIPT) reference
 
 soak-day: .venv/ready  ## a day of the operator in virtual time, 1,000 Topics, three writers and outages: take your time
 	$(SCRIPT) campaigns.day $(CACHE)/soak-day.json
 
-record-soak-day: .venv/ready  ## put the figures of the last run of soak-day into docs/operator-campaigns.md
+record-soak-day: .venv/ready  ## put the figures of the last run of soak-day into docs/internals/operator-campaigns.md
 	$(SCRIPT) operator_campaigns $(CACHE)/soak-day.json
 	$(SCRIPT) reference
 
@@ -167,7 +167,7 @@ lint: .venv/ready  ## style, types, layers, prose, generated files
 vectors: .venv/ready  ## Kafka's test vectors through our functions: make vectors FILES="a.json b.jsonl"
 	@$(BIN)/python tests/vectors/run.py $(FILES)
 
-bench: need-java .venv/ready  ## the figures of docs/performance.md, as JSON
+bench: need-java .venv/ready  ## the figures of docs/internals/performance.md, as JSON
 	@$(SCRIPT) kafka_jars 3.9.2 >&2
 	@$(SCRIPT) benchmarks.run
 

@@ -54,7 +54,7 @@ def readme_table(report: Mapping[str, Any]) -> str:
     lines = [row("what", "measured"), row("---", "---")]
     lines += [row(figures[goal]["what"], figures[goal]["measured"]) for goal in README_GOALS]
     about = f"By `{report['command']}` on {report['date']}, on {report['machine']['cpus']} cores"
-    return "\n".join([*lines, "", f"{about}. All figures: [docs/performance.md](docs/performance.md)."]) + "\n"
+    return "\n".join([*lines, "", f"{about}. All figures: [performance](docs/internals/performance.md)."]) + "\n"
 
 
 def write_table(page: Path, text: str, target: str) -> None:
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
     try:
         report = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
         target = report["command"].removeprefix("make ")
-        written = {ROOT / "docs" / "performance.md": table(report)}
+        written = {ROOT / "docs" / "internals" / "performance.md": table(report)}
         if target == "bench":
             written[ROOT / "README.md"] = readme_table(report)
     except (OSError, ValueError, KeyError, TypeError) as error:

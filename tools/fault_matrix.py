@@ -1,8 +1,8 @@
-"""The fault matrix of ``docs/reliability.md``: faults, invariants, tests, and numbers of cases.
+"""The fault matrix of ``docs/internals/reliability.md``: faults, invariants, tests, and numbers of cases.
 
 ``make test-faults`` leaves the record of its run in the cache. ``python tools/fault_matrix.py RECORD`` copies the
-record to ``docs/reliability.json`` if it covers every fault, and ``make generate`` makes the page from it. No part of
-the page is typed by hand.
+record to ``docs/internals/reliability.json`` if it covers every fault, and ``make generate`` makes the page from it.
+No part of the page is typed by hand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORD = ROOT / "docs" / "reliability.json"
+RECORD = ROOT / "docs" / "internals" / "reliability.json"
 TESTS, BROKERS = (ROOT / "tests" / name for name in ("faults", "brokers"))
 """The folder with the counted tests, and the folder that repeats some with Kafka's controllers and brokers."""
 
@@ -87,7 +87,7 @@ def missing_cases(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Copy a complete record to ``docs/reliability.json``; return the exit code."""
+    """Copy a complete record to ``docs/internals/reliability.json``; return the exit code."""
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""The table of guarantees in docs/testing.md: the sentence of each file of tests, and the lanes that run it.
+"""The table of guarantees in docs/internals/testing.md: the sentence of each file of tests, and the lanes that run it.
 
 A file's guarantee is the first sentence of its docstring; of unit tests there is a row for each package. The lanes come
 from the marks in the file: ``slow`` and ``night``, and properties, which ``make test-slow`` runs with all examples.

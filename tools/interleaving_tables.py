@@ -1,4 +1,4 @@
-"""The tables of ``docs/interleavings.md``, from ``docs/interleavings.json`` and the explanations of the finds.
+"""The tables of ``docs/internals/interleavings.md``, from the JSON file beside it and the explanations of the finds.
 
 ``make record-interleavings`` explores all bounds and writes the record; ``make generate`` makes the page from it.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORD = ROOT / "docs" / "interleavings.json"
+RECORD = ROOT / "docs" / "internals" / "interleavings.json"
 FINDS = ROOT / "tests" / "interleavings"
 
 _WAYS = {"zookeeper": "Through ZooKeeper", "kafka": "Through Kafka's own API"}

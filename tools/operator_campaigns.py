@@ -1,7 +1,8 @@
-"""The figures of ``docs/operator-campaigns.md``, from the records of ``make campaign`` and ``make soak-day``.
+"""The figures of ``docs/internals/operator-campaigns.md``, from the records of ``make campaign`` and ``make soak-day``.
 
-``python tools/operator_campaigns.py RECORD`` copies a record without unknown alarms to ``docs/operator-campaigns.json``
-or ``docs/soak-day.json``, and ``make generate`` makes the page from them.
+``python tools/operator_campaigns.py RECORD`` copies a record without unknown alarms to
+``docs/internals/operator-campaigns.json`` or ``docs/internals/soak-day.json``, and ``make generate``
+makes the page from them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORD, DAY = ROOT / "docs" / "operator-campaigns.json", ROOT / "docs" / "soak-day.json"
+RECORD, DAY = ROOT / "docs" / "internals" / "operator-campaigns.json", ROOT / "docs" / "internals" / "soak-day.json"
 
 
 def campaign_part() -> str:

@@ -46,7 +46,7 @@ DOCSTRING_FOLDERS = ("tools", "benchmarks", "tests")
 SOURCE_FOLDERS = (PACKAGE, "tools", "benchmarks", "tests", "schemas", "charts", "manifests", "docs/ci")
 """Folders with the names that docstrings may quote."""
 
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "charts/*/README.md", "manifests/**/*.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "charts/*/README.md", "manifests/**/*.md")
 EXTERNAL_NAMES = {"LogConfig", "Integer", "Long", "Double", "parseInt", "parseLong", "parseDouble", "unzip", "EXTRA"}
 """Names of Kafka's classes, of Java and of commands, which the repository does not contain."""
 

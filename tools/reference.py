@@ -272,7 +272,7 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     stale = 0
-    for page in (*sorted((ROOT / "docs").glob("*.md")), chart_files.CHART / "README.md"):
+    for page in (*sorted((ROOT / "docs").rglob("*.md")), chart_files.CHART / "README.md"):
         text = page.read_text(encoding="utf-8")
         if (wanted := generate_page(text)) == text:
             continue

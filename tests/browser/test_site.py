@@ -22,7 +22,7 @@ PAGES = (
     "docs/cli.html",
     "docs/reasons/TooLarge.html",
     "docs/drift.html",
-    "docs/architecture.html",
+    "docs/internals/architecture.html",
 )
 
 
@@ -88,7 +88,7 @@ def test_the_search_finds_sections_without_a_server(page: Page, address: str) ->
     expect(page.get_by_text("Topics with equal numbers of partitions").first).to_be_visible()
 
 
-@pytest.mark.parametrize("name", ["docs/architecture.html", "docs/apply.html", "docs/kubernetes.html"])
+@pytest.mark.parametrize("name", ["docs/internals/architecture.html", "docs/apply.html", "docs/kubernetes.html"])
 def test_diagrams_are_drawn(page: Page, address: str, name: str) -> None:
     """Each is drawn in the colours of the page, and drawn again when the reader changes them."""
     page.goto(f"{address}/{name}")

@@ -1,7 +1,7 @@
 """``make campaign``: run all campaigns on the operator, print each alarm, and write the figures.
 
 Usage: ``python -m campaigns.run [RECORD]``. The exit code is 1 if there is an alarm that ``remaining`` does not name.
-``tools/operator_campaigns.py`` makes ``docs/operator-campaigns.md`` from the record.
+``tools/operator_campaigns.py`` makes ``docs/internals/operator-campaigns.md`` from the record.
 """
 
 from __future__ import annotations

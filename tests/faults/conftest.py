@@ -1,8 +1,8 @@
 """Counts of the fault tests, and the record of a run: cases and observations of each fault.
 
 A test belongs to the fault of its number: ``test_f07_...`` to F7, ``test_m07_...`` to M7, ``test_k07_...`` to K7. With
-``TOPIARIST_FAULTS`` in the environment the record is written to that file; ``docs/reliability.md`` is generated from
-it.
+``TOPIARIST_FAULTS`` in the environment the record is written to that file; ``docs/internals/reliability.md`` is
+generated from it.
 """
 
 from __future__ import annotations

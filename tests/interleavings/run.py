@@ -1,8 +1,8 @@
-"""Explores all bounds, finds all planted faults, and compares both with ``docs/interleavings.json``.
+"""Explores all bounds, finds all planted faults, and compares both with ``docs/internals/interleavings.json``.
 
 ``make interleave`` runs it; ``make record-interleavings`` writes the record instead, and ``interleaving_tables`` in
-``tools`` makes the tables of ``docs/interleavings.md`` from it. The tests beside this module explore the small bounds,
-so that ``make test`` notices when a change of the code changes a count.
+``tools`` makes the tables of ``docs/internals/interleavings.md`` from it. The tests beside this module explore the
+small bounds, so that ``make test`` notices when a change of the code changes a count.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from interleavings.zookeeper import bounds as zookeeper_bounds
 from interleavings.zookeeper import planted_faults as zookeeper_faults
 from interleavings.zookeeper.model import ZooKeeperModel
 
-RECORD = Path(__file__).resolve().parents[2] / "docs" / "interleavings.json"
+RECORD = Path(__file__).resolve().parents[2] / "docs" / "internals" / "interleavings.json"
 
 Record = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""Every small bound, explored whole: the counts of states and the finds are those of ``docs/interleavings.json``."""
+"""Every small bound, explored whole: counts of states and finds are those of ``docs/internals/interleavings.json``."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from support.checkout import ROOT
 
 TOOL = ROOT / "tools" / "fault_matrix.py"
 MATRIX = tomllib.loads((ROOT / "tests" / "faults" / "matrix.toml").read_text())
-RECORD = json.loads((ROOT / "docs" / "reliability.json").read_text())
+RECORD = json.loads((ROOT / "docs" / "internals" / "reliability.json").read_text())
 
 
 FOLDERS = ("faults", "kubernetes", "spark")
@@ -61,7 +61,7 @@ def test_every_fault_has_tests_and_every_test_its_fault() -> None:
 )
 def test_faults_with_more_than_zookeeper_are_on_the_page_too(folder: str, words: str) -> None:
     """The tests of faults beyond ZooKeeper have matrix numbers, and the page describes their results with the fault."""
-    page = (ROOT / "docs" / "reliability.md").read_text()
+    page = (ROOT / "docs" / "internals" / "reliability.md").read_text()
     assert numbers(folder)
     assert numbers(folder) <= MATRIX.keys()
     assert {section.partition(":")[0] for section in page.split("\n### ") if words in section} == numbers(folder)
@@ -81,7 +81,7 @@ def test_a_record_that_lacks_a_fault_is_not_taken(missing: str, tmp_path: Path) 
     record.write_text(
         json.dumps({**RECORD, "faults": {**RECORD["faults"], missing: {"tests": 0, "cases": 0, "seen": {}}}})
     )
-    before = (ROOT / "docs" / "reliability.json").read_bytes()
+    before = (ROOT / "docs" / "internals" / "reliability.json").read_bytes()
     done = subprocess.run([sys.executable, TOOL, record], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, f"{missing}: no test of this fault passed in the run\n")
-    assert (ROOT / "docs" / "reliability.json").read_bytes() == before
+    assert (ROOT / "docs" / "internals" / "reliability.json").read_bytes() == before

@@ -13,7 +13,7 @@ from campaigns.workloads import WORKLOADS
 from support.checkout import ROOT
 
 TOOL = ROOT / "tools" / "operator_campaigns.py"
-RECORD = json.loads((ROOT / "docs" / "operator-campaigns.json").read_text())
+RECORD = json.loads((ROOT / "docs" / "internals" / "operator-campaigns.json").read_text())
 
 
 def test_the_record_is_complete() -> None:
@@ -31,7 +31,7 @@ def test_a_record_with_unknown_alarms_is_not_taken(tmp_path: Path) -> None:
     """The tool says how many there are and leaves the figures unchanged."""
     record = tmp_path / "campaigns.json"
     record.write_text(json.dumps({**RECORD, "unknownAlarms": 2}))
-    before = (ROOT / "docs" / "operator-campaigns.json").read_bytes()
+    before = (ROOT / "docs" / "internals" / "operator-campaigns.json").read_bytes()
     done = subprocess.run([sys.executable, TOOL, record], capture_output=True, text=True, check=False)
     assert (done.returncode, "2 alarms" in done.stderr) == (1, True)
-    assert (ROOT / "docs" / "operator-campaigns.json").read_bytes() == before
+    assert (ROOT / "docs" / "internals" / "operator-campaigns.json").read_bytes() == before

@@ -37,8 +37,8 @@ def taken(plan: TopicPlan, *partitions: int) -> Mapping[str, TopicProgress]:
 
 
 def test_the_default_is_250_replicas_per_broker() -> None:
-    """The default is 250, as measured in docs/performance.md: a fifth slower than 1,000, and other clients wait for a
-    third of the time.
+    """The default is 250, as measured in docs/internals/performance.md: a fifth slower than 1,000, and other clients
+    wait for a third of the time.
     """
     assert MAX_INFLIGHT_REPLICAS_PER_BROKER == 250
 

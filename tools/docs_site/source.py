@@ -16,7 +16,15 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 
-_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/topiarist/README.md", "docs/*.md")
+_PAGES = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "charts/topiarist/README.md",
+    "docs/*.md",
+    "docs/internals/*.md",
+)
 _FILES = (
     "LICENSE",
     "constraints.txt",

@@ -1,9 +1,10 @@
 """The actors beside the runs: Kafka's controller, another client, and the people who operate the cluster.
 
-Written by hand from docs/zookeeper-contract.md, one step for each request. The controller gives a new topic its id from
-the bytes that it has read, at any version. It initializes partitions, deletes a topic, its config and its request in
-three steps, and is replaced by another one without its memory. The other client is a tool of Kafka: it deletes,
-creates, grows and configures topics. People freeze the cluster, delete the lock by hand, begin a migration to KRaft.
+Written by hand from docs/internals/zookeeper-contract.md, one step for each request. The controller gives a new topic
+its id from the bytes that it has read, at any version. It initializes partitions, deletes a topic, its config
+and its request in three steps, and is replaced by another one without its memory. The other client is a
+tool of Kafka: it deletes, creates, grows and configures topics. People
+freeze the cluster, delete the lock by hand, begin a migration to KRaft.
 """
 
 from __future__ import annotations

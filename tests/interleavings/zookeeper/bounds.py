@@ -1,7 +1,7 @@
 """The bounds: scenarios small enough to explore whole, each for one question, and larger ones that combine them.
 
-``SMALL`` are explored by ``make test``, all of them by ``make interleave``. ``docs/interleavings.json`` has the counts
-of each; ``finds.toml`` explains each find.
+``SMALL`` are explored by ``make test``, all of them by ``make interleave``. ``docs/internals/interleavings.json`` has
+the counts of each; ``finds.toml`` explains each find.
 """
 
 from __future__ import annotations

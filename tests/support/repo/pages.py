@@ -14,6 +14,7 @@ PAGES = (
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "internals").glob("*.md")),
     CHART,
 )
 
