@@ -18,7 +18,7 @@ from support.repo.walkthrough import COMMAND, PageRun, output_blocks, run_page, 
 
 WALKED = (
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("tutorial", "adopting", "raising-replication", "draining")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("tutorial", "adopting", "move-replicas")),
 )
 
 pytestmark = [pytest.mark.core, pytest.mark.slow, pytest.mark.xdist_group("walked pages")]
