@@ -6,7 +6,8 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import pytest
 
@@ -23,7 +24,7 @@ from topiarist.adapters.kafka_admin.connection.connector import (
     share,
 )
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
+from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword, Tls
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, reply
 
 ADDRESS = ("kafka", 9092)
@@ -369,3 +370,61 @@ def test_work_with_a_deadline() -> None:
         run_with_deadline(lambda: 1 // 0, time.monotonic() + 5.0, "late")
     with pytest.raises(TimeoutError, match="late"):
         run_with_deadline(lambda: time.sleep(0.2), time.monotonic(), "late")
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (b"Zookeeper version: 3.9", "a ZooKeeper"),
+        (b"srvr is not executed because it is not in the whitelist.", "a ZooKeeper"),
+        (b"HTTP/1.1 400 Bad Request", "a web server"),
+        (b"<html>", "a web server"),
+        (b"SSH-2.0", ""),
+        (b"", ""),
+    ],
+)
+def test_another_server_at_the_port(answer: bytes, what: str) -> None:
+    """It is named by what it answers to a word of ZooKeeper; anything else is not named."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as pool:
+
+        def serve() -> bytes:
+            taken, _ = server.accept()
+            with taken:
+                asked = taken.recv(64)
+                taken.sendall(answer)
+                return asked
+
+        asked = pool.submit(serve)
+        assert connector_module._identify(("127.0.0.1", server.getsockname()[1])) == what
+        assert asked.result() == b"srvr\r\n\r\n"
+
+
+def test_a_port_without_a_server_is_nothing() -> None:
+    """No one is named, and it does not accept plaintext."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = "127.0.0.1", server.getsockname()[1]
+    assert connector_module._identify(address) == ""
+    assert not connector_module.accepts_plaintext(address)
+
+
+@pytest.mark.parametrize(("answer", "accepted"), [(LOST, False), (versions(), True), (versions(code=35), True)])
+def test_a_port_without_tls(peers: Peers, answer: Any, accepted: bool) -> None:
+    """Any answer to ApiVersions shows that brokers speak without TLS there; the connection is closed."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        peers.script["ApiVersions"] = answer
+        assert connector_module.accepts_plaintext(("127.0.0.1", server.getsockname()[1])) is accepted
+    (opened,) = peers.connections
+    assert not opened.is_open
+    cast("socket.socket", opened.opened).close()
+
+
+def test_a_socket_without_tls_at_its_end_is_closed(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certificates that do not fit leave no socket open."""
+
+    def refuse(*_: Any) -> Any:
+        raise OSError(1, "the certificate is of another host")
+
+    monkeypatch.setattr(tls, "wrap_socket", refuse)
+    with pytest.raises(OSError, match="of another host"):
+        Connector(KafkaAccess("kafka:9092", tls=Tls()), 10.0, Counter()).open(ADDRESS)
+    assert [each.is_closed for each in peers.sockets] == [True]

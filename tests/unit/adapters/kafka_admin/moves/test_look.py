@@ -13,10 +13,12 @@ from topiarist.adapters.kafka_admin.moves import look
 from topiarist.adapters.kafka_admin.protocol.messages import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from topiarist.adapters.kafka_admin.read.sync import decode_reassignments
 from topiarist.adapters.kafka_admin.write.requests import Element
+from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.state import Reassignment
+from topiarist.planning.moves.throttles import PartitionInFlight
 from unit.adapters.kafka_admin.moves.moving_brokers import make_brokers
-from unit.adapters.kafka_admin.scripted_session import reply
+from unit.adapters.kafka_admin.scripted_session import LOST, metadata, reply
 
 MOVES = (ReplicaMove("b", 1, (1,), (2, 1)), ReplicaMove("a", 0, (1, 2), (2, 1)), ReplicaMove("b", 0, (1,), (2,)))
 
@@ -87,3 +89,51 @@ def test_a_look_waits_for_the_end_of_moves_that_were_sent(monkeypatch: pytest.Mo
     reader = brokers.reader()
     reader.expect([ReplicaMove("a", 0, (1, 2), (1, 3))])
     assert reader.look(["a"]).list_of(("a", 0)) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "words"),
+    [
+        (
+            29,
+            Reason.NO_PERMISSION,
+            "no permission to read topic a: it needs the right Describe on the topic; TOPIC_AUTH",
+        ),
+        (17, Reason.UNREADABLE, "topic a cannot be read: INVALID_TOPIC_EXCEPTION (17)"),
+    ],
+)
+def test_a_topic_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, code: int, reason: Reason, words: str) -> None:
+    """The error names the topic, the right and the answer, and is not read again."""
+    brokers = make_brokers(monkeypatch)
+    brokers.session.script["Metadata"] = metadata({"a": code})
+    with pytest.raises(TopiaristError) as caught:
+        brokers.reader().look(["a"])
+    assert caught.value.reason is reason
+    assert caught.value.args[0].startswith(words)
+    assert caught.value.args[0].count(":") == words.count(":")
+    assert brokers.clock.slept == []
+
+
+def test_a_cluster_that_does_not_answer_is_read_again_for_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost answer is asked for again, at another controller if there is one; after the patience it is an error."""
+    brokers = make_brokers(monkeypatch)
+    brokers.create("a", (1, 2))
+    brokers.session.script["Metadata"] = [LOST, brokers.on_metadata]
+    assert brokers.reader().look(["a"]).topics["a"]
+    assert (brokers.session.forgotten, len(brokers.clock.slept)) == (1, 1)
+    brokers.session.script["Metadata"] = LOST
+    began = brokers.clock.current
+    with pytest.raises(TopiaristError, match="cannot read the cluster: the answer was lost") as caught:
+        brokers.reader().look(["a"])
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert look.READ_PATIENCE_S <= brokers.clock.current - began <= look.READ_PATIENCE_S + 2 * look._PAUSE_S
+
+
+def test_partitions_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its target, the replicas that copy, and those in sync; a topic that has gone has none."""
+    brokers = make_brokers(monkeypatch)
+    brokers.create("a", (1, 2), (2, 1))
+    brokers.reassign("a", 1, (3, 1))
+    found = brokers.reader().look(["a"])
+    assert found.in_flight(("a", 1)) == PartitionInFlight("a", 1, (3, 1), (3,), (2, 1))
+    assert [found.in_flight(each) for each in (("a", 0), ("gone", 0))] == [None, None]

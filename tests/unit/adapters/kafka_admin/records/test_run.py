@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from support.kafka.memory_records import RECORDS, Fault, Killed, MemoryBroker
 from support.kafka.records_suite import SUITE, new_run, record
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.records import codec, transactions
 from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, Moved, Records, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import (
+    HINT_RUN_AGAIN,
     WARNING_ZOOKEEPER_ENDED,
     ClusterView,
     LeftRecordsCheck,
     RecordsRun,
+    _not_begun,
     check_left_records,
 )
 from topiarist.errors import Reason, TopiaristError
@@ -37,6 +41,13 @@ def reason_of(call: Callable[[], object]) -> tuple[Reason, str]:
 def broker() -> MemoryBroker:
     """Return brokers without topics."""
     return MemoryBroker()
+
+
+def hint_of(call: Callable[[], object]) -> str:
+    """Return the hint of the error that a call raises."""
+    with pytest.raises(TopiaristError) as caught:
+        call()
+    return caught.value.hint
 
 
 def holding(broker: MemoryBroker) -> RecordsRun:
@@ -77,6 +88,7 @@ def test_nothing_is_sent_without_the_lock(broker: MemoryBroker) -> None:
     reason, message = reason_of(run.require_fence)
     assert (reason, message) == (Reason.SESSION_LOST, "this run has lost the records: the lock is not held")
     assert reason_of(lambda: run.commit({}, hold=True)) == (reason, message)
+    assert hint_of(run.require_fence) == HINT_RUN_AGAIN
 
 
 def test_a_record_that_cannot_be_read_is_not_replaced(broker: MemoryBroker) -> None:
@@ -113,6 +125,7 @@ def test_a_frozen_cluster(broker: MemoryBroker, ignore_freeze: bool) -> None:
         assert run.acquire(ignore_freeze=True).gate == ADA
         return
     assert reason_of(run.acquire) == (Reason.FROZEN, f"the cluster is {ADA}")
+    assert hint_of(new_run(broker).acquire) == "topiarist unfreeze ends the freeze"
     assert new_run(broker).read().claims == ()
     assert reason_of(lambda: run.commit({}, hold=True))[0] is Reason.FROZEN
 
@@ -125,6 +138,7 @@ def test_a_frozen_cluster(broker: MemoryBroker, ignore_freeze: bool) -> None:
         (ADA, ADA, "ada", False, Result.UNCHANGED),
         (ADA, ADA._replace(since="2030-01-01T00:00:00Z"), "ada", False, Result.UNCHANGED),
         (ADA, Freeze("other", "ada"), "ada", False, Result.DONE),
+        (ADA, ADA._replace(by="bob"), "bob", False, Result.REFUSED),
         (ADA, BOB, "bob", False, Result.REFUSED),
         (ADA, BOB, "bob", True, Result.DONE),
         (ADA, None, "bob", False, Result.REFUSED),
@@ -717,3 +731,17 @@ globals().update(SUITE)
 def session() -> MemoryBroker:
     """Return brokers without topics; commits can be read a little after their answer."""
     return MemoryBroker(marker_delay=0.05)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "words"),
+    [
+        (transactions.Fenced("a newer run"), Reason.LOCKED, "other runs took the records: a newer run"),
+        (transactions.OutcomeUnknown("late"), Reason.UNREACHABLE, "the records cannot be acquired: late"),
+        (Disconnected("gone", was_sent=True), Reason.UNREACHABLE, "the records cannot be acquired: gone"),
+    ],
+)
+def test_records_that_cannot_be_acquired(error: Any, reason: Reason, words: str) -> None:
+    """Other runs are no fault of the brokers; both pass."""
+    found = _not_begun(error)
+    assert (found.reason, found.args[0], found.hint) == (reason, words, "run again")

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, encode_topic_id
 from topiarist.adapters.kafka_admin.write.chunks import (
     MAX_CREATIONS,
     MAX_DELETIONS,
     MAX_RECORDS,
     MAX_TOPICS,
     ChunkQueue,
+    TopicWrite,
+    _delete_by_name,
     count_records,
     split_chunks,
     too_large_outcome,
 )
+from topiarist.adapters.kafka_admin.write.requests import Element
 from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import (
@@ -30,6 +36,7 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
+from unit.adapters.kafka_admin.scripted_session import LOST, ScriptedSession, metadata, partition, reply
 
 LIMITS = {"d": MAX_DELETIONS, "u": MAX_TOPICS, "c": MAX_CREATIONS}
 """The largest chunk of deletions, changes and creations, in the order in which a run sends them."""
@@ -182,3 +189,54 @@ def test_a_request_beyond_10000_records_is_refused_with_the_number(plan: TopicPl
     if outcome:
         assert (outcome.result, outcome.reason) == (Result.REFUSED, Reason.TOO_LARGE)
         assert "10,000" in outcome.message
+
+
+PLANNED, OTHER = (uuid.UUID(int=number) for number in (1, 2))
+
+
+def by_name(**topics: uuid.UUID | int) -> tuple[Any, dict[str, TopicWrite]]:
+    """Return brokers that have these topics, or a code in their place, and a deletion of each by the planned id."""
+    found = metadata({name: each if isinstance(each, int) else [partition(0, 1)] for name, each in topics.items()})
+    for topic in found.topics:
+        given = topics[topic.name]
+        topic.topic_id = given if isinstance(given, uuid.UUID) else topic.topic_id
+
+    def deleted(_broker: int, request: Any) -> Any:
+        responses = [reply(name=name, error_code=0, error_message=None) for name in request.topic_names]
+        return reply(throttle_time_ms=0, responses=responses)
+
+    session = ScriptedSession({"Metadata": found, "DeleteTopics": deleted})
+    session.versions["DeleteTopics"] = 5
+    # Each topic has its own id in a plan; one id for all would be one key.
+    ids = {name: encode_topic_id(PLANNED) if name == "same" else f"id of {name}" for name in topics}
+    return session, {ids[name]: TopicWrite(deletion(name), ids[name]) for name in topics}
+
+
+def test_a_deletion_by_name_names_only_topics_with_the_planned_id() -> None:
+    """A recreated topic, one that is gone and one that is hidden have their codes, and are not deleted."""
+    session, writes = by_name(same=PLANNED, recreated=OTHER, gone=3, hidden=29)
+    answer = _delete_by_name(session.any_broker(), writes)
+    (request,) = (each.request for each in session.sent if each.name == "DeleteTopics")
+    assert request.topic_names == ["same"]
+    assert answer.elements == {
+        encode_topic_id(PLANNED): Element(0),
+        "id of recreated": Element(100),
+        "id of gone": Element(3),
+        "id of hidden": Element(29),
+    }
+
+
+def test_no_request_deletes_without_a_name() -> None:
+    """Brokers take an empty list; it is not sent."""
+    session, writes = by_name(recreated=OTHER)
+    _delete_by_name(session.any_broker(), writes)
+    assert session.names() == ["Metadata"]
+
+
+def test_a_look_before_a_deletion_that_fails_has_deleted_nothing() -> None:
+    """The connection broke before the deletion was sent: it may be sent again."""
+    session, writes = by_name(same=PLANNED)
+    session.script["Metadata"] = LOST
+    with pytest.raises(Disconnected) as caught:
+        _delete_by_name(session.any_broker(), writes)
+    assert not caught.value.was_sent

@@ -12,8 +12,12 @@ from topiarist.adapters.kafka_admin.write.requests import CreatedTopic, Element
 from topiarist.adapters.kafka_admin.write.results import (
     FinalRecord,
     build_partial_record,
+    find_created_result,
     find_result,
+    forget_applied,
 )
+from topiarist.errors import Reason
+from topiarist.kafka.types import UNPLACED
 from topiarist.model.outcome import Result
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
@@ -116,6 +120,92 @@ def test_results(sent: TopicWrite, shown: Any, result: Result | None, record: Fi
         assert found
         assert found.outcome
         assert (found.outcome.result, found.record) == (result, record)
+
+
+MADE = CreatedTopic("ID", 2, 2, {"retention.ms": "20"})
+
+
+@pytest.mark.parametrize(
+    ("created", "record", "words"),
+    [
+        (MADE, FinalRecord.PLANNED, ""),
+        (MADE._replace(config={"retention.ms": "20", "retention.bytes": "5"}), FinalRecord.PLANNED, ""),
+        (MADE._replace(partitions=3), FinalRecord.MADE, "wanted 2 partitions, found 3"),
+        (MADE._replace(replication_factor=3), FinalRecord.PLANNED, "wanted 2 replicas, found 3"),
+        (MADE._replace(config={"retention.ms": "30"}), FinalRecord.MADE, "retention.ms: wanted 20, found 30"),
+        (MADE._replace(config={}), None, ""),
+        (MADE._replace(config={"retention.ms": None}), None, ""),
+        (CreatedTopic("ID"), None, ""),
+        (None, None, ""),
+    ],
+)
+def test_an_answer_with_counts_and_configs_decides(
+    created: CreatedTopic | None, record: FinalRecord | None, words: str
+) -> None:
+    """What the answer leaves out has to be read; what it has otherwise than planned is said with both values."""
+    found = find_created_result(write(CREATION, created=created), are_lists_obeyed=True)
+    assert (found and found.record) == record
+    if found:
+        assert found.outcome
+        assert found.outcome.topic_id == "ID"
+        assert found.outcome.result is (Result.DIFFERS if words else Result.DONE)
+        assert found.outcome.message.endswith(words)
+
+
+def test_lists_that_may_not_be_obeyed_are_read() -> None:
+    """An answer has no lists: only a plan without lists, or a difference, is decided without a read."""
+    lists, counts = CREATION, replace(CREATION, changes=(CreateTopic(((UNPLACED,) * 2,) * 2, {"retention.ms": "20"}),))
+    assert find_created_result(write(lists, created=MADE), are_lists_obeyed=False) is None
+    done = find_created_result(write(counts, created=MADE), are_lists_obeyed=False)
+    assert done
+    assert done.outcome
+    assert done.outcome.result is Result.DONE
+    assert find_created_result(write(lists, created=MADE._replace(partitions=1)), are_lists_obeyed=False)
+    assert find_created_result(write(change_plan(), created=MADE), are_lists_obeyed=True) is None
+
+
+def test_only_a_creation_has_an_id_in_its_outcome() -> None:
+    """The id of a topic that was there before is no news."""
+    created = find_result(write(CREATION), topic(retention_ms="20"), now=1.0)
+    changed = find_result(write(change_plan()), topic(GROWN, cleanup_policy="compact", retention_ms="20"), now=1.0)
+    assert [found and found.outcome and found.outcome.topic_id for found in (created, changed)] == ["ID", None]
+
+
+def test_a_refused_topic_that_cannot_be_read_has_its_refusal() -> None:
+    """A refusal is certain, whatever can be read: it has its reason, and the right that the request needs."""
+    hidden = ReadError("t", "no permission")
+    refused = find_result(write(CREATION, Element(29), is_touched=False), hidden, now=1.0)
+    assert refused
+    assert refused.outcome
+    assert (refused.outcome.result, refused.outcome.reason) == (Result.FAILED, Reason.NO_PERMISSION)
+    assert "Create on the topic" in refused.outcome.message
+    assert refused.record is FinalRecord.BEFORE
+
+
+@pytest.mark.parametrize(
+    ("fields", "result", "record"),
+    [
+        ({"is_touched": False}, Result.CONFLICT, FinalRecord.BEFORE),
+        ({"created": CreatedTopic("ID")}, Result.UNKNOWN, FinalRecord.PLANNED),
+        ({"element": Element(29)}, Result.UNKNOWN, FinalRecord.INTENT),
+        ({"element": Element(None)}, Result.UNKNOWN, FinalRecord.INTENT),
+    ],
+)
+def test_a_topic_that_cannot_be_read(fields: dict[str, Any], result: Result, record: FinalRecord) -> None:
+    """Only a topic that no request may have changed has a certain outcome."""
+    found = find_result(write(CREATION, **fields), ReadError("t", "no permission"), now=1.0)
+    assert found
+    assert found.outcome
+    assert (found.outcome.result, found.record) == (result, record)
+    assert "no permission" in found.outcome.message
+
+
+def test_values_that_were_applied_can_be_forgotten() -> None:
+    """Owner and keys stay, and whether unmanaged keys are removed."""
+    record = OwnershipRecord("default", ("a",), applied=AppliedSpec(2, (("a", "1"),), remove_unmanaged=True))
+    assert forget_applied(record) == OwnershipRecord("default", ("a",), applied=AppliedSpec(remove_unmanaged=True))
+    bare = OwnershipRecord("default")
+    assert (forget_applied(bare), forget_applied(None)) == (bare, None)
 
 
 GROWN = ((1, 2), (2, 3), (3, 1))
