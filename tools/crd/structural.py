@@ -82,8 +82,8 @@ def structural_schema(schema: Schema, definitions: Schema, path: str = "") -> Js
     if _is_config(schema, definitions):
         return config_schema(schema, definitions, path)
     if isinstance(schema.get("type"), list) and "object" in schema["type"]:
-        return _word_or_map(schema, path)
-    result: JsonObject = {"description": description(schema, path)}
+        return _word_or_map(schema)
+    result: JsonObject = {"description": description(schema)}
     result |= {keyword: schema[keyword] for keyword in _COPIED_KEYWORDS if keyword in schema}
     if "[]" in path:
         # A default that an API server fills in looks like a change to clients that compare lists as a whole (kubectl,
@@ -115,7 +115,7 @@ def _restrict_to_list(schema: Schema) -> Schema:
     return {keyword: value for keyword, value in schema.items() if keyword not in text} | {"type": "array"}
 
 
-def _word_or_map(schema: Schema, path: str) -> JsonObject:
+def _word_or_map(schema: Schema) -> JsonObject:
     """Return the schema of a field that takes a map of known fields, or one word.
 
     A structural schema has one type for a field. So an API server checks the word and the number of the map's fields;
@@ -123,7 +123,7 @@ def _word_or_map(schema: Schema, path: str) -> JsonObject:
     """
     fields = [f"{name}: {field['description']}" for name, field in schema["properties"].items()]
     return {
-        "description": " ".join([description(schema, path), *fields]),
+        "description": " ".join([description(schema), *fields]),
         "x-kubernetes-preserve-unknown-fields": True,
         "minItems": 1,
         "maxItems": 0,
@@ -154,8 +154,8 @@ def _object_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject
         "properties": {name: structural_schema(field, definitions, f"{path}.{name}") for name, field in fields}
     }
     for name in schema.get("dependencies", {}):
-        # An API server fills defaults in before it asks the rules: the field would be there always, and so would be required
-        # what it depends on.
+        # An API server fills defaults in before it asks the rules: the field would always be there, and what it depends
+        # on would be required.
         _describe_default(result["properties"][name], f"{path}.{name}")
     if "matchLabels" in result["properties"] or path.endswith("secretKeyRef"):
         result["x-kubernetes-map-type"] = "atomic"
@@ -182,7 +182,7 @@ def config_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject:
     admission policy can (``crd.configs``).
     """
     value = resolve_reference(schema["additionalProperties"], definitions)
-    about = [description(schema, path)]
+    about = [description(schema)]
     if path == "spec.config":
         fields = schema["properties"].values()
         about += [f"{field['title']}: {field['description']}" for field in fields]
@@ -205,7 +205,7 @@ def config_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject:
     }
 
 
-def description(schema: Schema, path: str) -> str:
+def description(schema: Schema) -> str:
     """Return the text of ``kubectl explain``.
 
     It is the description, and the content of keywords that are dropped.

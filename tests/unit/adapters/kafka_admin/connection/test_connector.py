@@ -384,7 +384,7 @@ def test_work_with_a_deadline() -> None:
     ],
 )
 def test_another_server_at_the_port(answer: bytes, what: str) -> None:
-    """It is named by what it answers to a word of ZooKeeper; anything else is not named."""
+    """It is named by what it answers to the command srvr; anything else is not named."""
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as pool:
 
         def serve() -> bytes:

@@ -97,7 +97,7 @@ def test_a_look_waits_for_the_end_of_moves_that_were_sent(monkeypatch: pytest.Mo
         (
             29,
             Reason.NO_PERMISSION,
-            "no permission to read topic a: it needs the right Describe on the topic; TOPIC_AUTH",
+            "no permission to read topic a: it needs the right Describe on the topic; ",
         ),
         (17, Reason.UNREADABLE, "topic a cannot be read: INVALID_TOPIC_EXCEPTION (17)"),
     ],
@@ -130,7 +130,7 @@ def test_a_cluster_that_does_not_answer_is_read_again_for_some_time(monkeypatch:
 
 
 def test_partitions_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has its target, the replicas that copy, and those in sync; a topic that has gone has none."""
+    """Each has its target, the replicas that copy, and those in sync; an unknown topic has none."""
     brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2), (2, 1))
     brokers.reassign("a", 1, (3, 1))

@@ -213,7 +213,7 @@ def by_name(**topics: uuid.UUID | int) -> tuple[Any, dict[str, TopicWrite]]:
 
 
 def test_a_deletion_by_name_names_only_topics_with_the_planned_id() -> None:
-    """A recreated topic, one that is gone and one that is hidden have their codes, and are not deleted."""
+    """A recreated topic, a deleted one and a hidden one have their codes, and are not deleted."""
     session, writes = by_name(same=PLANNED, recreated=OTHER, gone=3, hidden=29)
     answer = _delete_by_name(session.any_broker(), writes)
     (request,) = (each.request for each in session.sent if each.name == "DeleteTopics")

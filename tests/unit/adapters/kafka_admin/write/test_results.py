@@ -142,7 +142,7 @@ MADE = CreatedTopic("ID", 2, 2, {"retention.ms": "20"})
 def test_an_answer_with_counts_and_configs_decides(
     created: CreatedTopic | None, record: FinalRecord | None, words: str
 ) -> None:
-    """What the answer leaves out has to be read; what it has otherwise than planned is said with both values."""
+    """What the answer leaves out has to be read; a difference from the plan is shown with both values."""
     found = find_created_result(write(CREATION, created=created), are_lists_obeyed=True)
     assert (found and found.record) == record
     if found:
