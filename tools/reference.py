@@ -230,6 +230,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "policy-fields": lambda: schema_part(load_schema("policy")),
     "project-fields": lambda: schema_part(load_schema("project")),
     "exception-fields": lambda: schema_part(load_schema("driftexception")),
+    "drift-policy-fields": lambda: schema_part(load_schema("driftpolicy")),
     "policy-facts": cel_variable_part,
     "configs": config_part,
     "risks": risk_part,

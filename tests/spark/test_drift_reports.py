@@ -86,9 +86,12 @@ def test_manifests_make_the_same_rows(fleet: Path, tmp_path: Path) -> None:
     exception = {"topics": ["clicks.*"], "classes": ["config"], "reason": "moving", "author": "ada"}
     for name, until in (("valid", "2025-01-31"), ("past", "2025-01-30")):
         (fleet / f"{name}.yaml").write_text(document("DriftException", name, **exception, until=until))
+    rules = [{"name": "undeclared", "classes": ["unexpected"], "severity": {"raise": 2}}]
+    (fleet / "severities.yaml").write_text(document("DriftPolicy", "severities", rules=rules))
     words = ("--link-template", "https://github.com/{file}#L{line}", "--owner-label", "team", "--upgrade-to", "4.4")
     compare_all(fleet, tmp_path, *words)
     rows = read_rows(tmp_path / "spark")
+    assert {row["severityRule"]["rule"] for row in rows if row["class"] == "unexpected"} == {"undeclared"}
     assert [row["class"] for row in rows].count("invalid") == 2
     assert [row["class"] for row in rows].count("expired") == 1
     assert [row["exception"]["name"] for row in read_rows(tmp_path / "spark", "accepted.jsonl")] == ["valid"]

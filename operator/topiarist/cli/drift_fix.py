@@ -59,8 +59,8 @@ def _check_options(given: Any) -> None:
 
 
 def _select(given: Any, settings: Settings) -> list[FindingRow]:
+    from topiarist.drift.findings import FindingSelection
     from topiarist.drift.history import read_findings
-    from topiarist.drift.repair import FindingSelection
 
     wanted = FindingSelection(
         ids=tuple(each for text in given.id_ for each in text.split(",")),

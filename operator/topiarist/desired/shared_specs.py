@@ -113,12 +113,12 @@ def index_clusters(specs: Iterable[ClusterSpec]) -> tuple[dict[str, ClusterSpec]
 
 
 def duplicate_document_errors(manifests: Sequence[Manifest]) -> list[Diagnostic]:
-    """Return an error for each document with a namespace and name used before; all documents are of one kind."""
-    first: dict[tuple[str, str], Manifest] = {}
+    """Return an error for each document with the kind, namespace and name of an earlier one."""
+    first: dict[tuple[str, str, str], Manifest] = {}
     return [
         _duplicate_error(manifest.kind, manifest.name, manifest.source, earlier.source)
         for manifest in manifests
-        if (earlier := first.setdefault((manifest.namespace, manifest.name), manifest)) is not manifest
+        if (earlier := first.setdefault((manifest.kind, manifest.namespace, manifest.name), manifest)) is not manifest
     ]
 
 

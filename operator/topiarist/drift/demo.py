@@ -160,7 +160,7 @@ def write_demo(folder: Path) -> DemoFolders:
 def _manifest_files() -> Mapping[str, str]:
     """Return the manifests as text, by path: the clusters, and the topics of each team."""
     clusters = [
-        _document("Cluster", name, {OWNER_LABEL: "platform"}, {"kafkaVersion": "3.9", **_cluster_fields(name)})
+        _document("Cluster", name, _cluster_labels(name), {"kafkaVersion": "3.9", **_cluster_fields(name)})
         for name in (*READ_CLUSTERS, UNREAD_CLUSTER)
     ]
     files = {"clusters.yaml": dump_documents(clusters)}
@@ -169,6 +169,7 @@ def _manifest_files() -> Mapping[str, str]:
         documents = [_topic_document(topic) for topic in topics if topic.team == team]
         files[f"topics/{team}.yaml"] = dump_documents(documents)
     files["exceptions.yaml"] = dump_documents(_exception_documents())
+    files["severities.yaml"] = dump_documents([_policy_document()])
     files[f"topics/{INVALID_TEAM}.yaml"] = dump_documents([_invalid_document()])  # invalid
     return files
 
@@ -179,6 +180,16 @@ def _exception_documents() -> Iterator[Mapping[str, Any]]:
     repair = {"topics": ["logins"], "classes": ["fault"], "reason": "a lost partition is being restored"}
     for name, spec, until in (("banner-campaign", campaign, "2026-03-31"), ("login-repair", repair, "2026-01-15")):
         yield _document("DriftException", name, {OWNER_LABEL: "web"}, {**spec, "author": "web", "until": until})
+
+
+def _policy_document() -> Mapping[str, Any]:
+    """Return a policy that makes drift of the test clusters less severe than the same drift in production."""
+    rule = {"name": "test-is-less", "clusterSelector": {"matchLabels": {"env": "test"}}, "severity": {"lower": 1}}
+    return _document("DriftPolicy", "severities", {OWNER_LABEL: "platform"}, {"rules": [rule]})
+
+
+def _cluster_labels(name: str) -> Mapping[str, str]:
+    return {OWNER_LABEL: "platform", "env": "test" if name == _TEST else "prod"}
 
 
 def _invalid_document() -> Mapping[str, Any]:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from topiarist.drift.findings import NEVER_ACCEPTED, DriftClass, DriftFinding, FindingRow
+from topiarist.drift.findings import NEVER_ACCEPTED, DriftClass, DriftFinding, FindingRow, FindingSelection
 from topiarist.drift.rows import RowCompleter, make_row, sort_key
 from topiarist.errors import Diagnostic
-from topiarist.kafka.types import matches_any
 from topiarist.model.spec import Manifest
 
 if TYPE_CHECKING:
@@ -27,16 +26,10 @@ KIND = "DriftException"
 
 
 class DriftException(Struct, frozen=True, eq=False):
-    """A ``DriftException`` document. Empty ``clusters``, ``classes`` and ``fields`` match all.
-
-    ``clusters``, ``topics`` and ``fields`` are patterns. ``until`` is the last valid day, such as ``2026-01-31``.
-    """
+    """A ``DriftException`` document; ``until`` is the last valid day, such as ``2026-01-31``."""
 
     name: str
-    clusters: tuple[str, ...]
-    topics: tuple[str, ...]
-    classes: frozenset[str]
-    fields: tuple[str, ...]
+    selection: FindingSelection
     reason: str
     author: str
     until: str
@@ -46,14 +39,7 @@ class DriftException(Struct, frozen=True, eq=False):
 
     def matches(self, row: FindingRow) -> bool:
         """Return whether a finding of a topic is accepted by this exception, valid or expired."""
-        return (
-            bool(row["topic"])
-            and row["class"] not in NEVER_ACCEPTED
-            and matches_any(row["topic"], self.topics)
-            and (not self.clusters or matches_any(row["cluster"], self.clusters))
-            and (not self.classes or row["class"] in self.classes)
-            and (not self.fields or matches_any(row["field"], self.fields))
-        )
+        return bool(row["topic"]) and row["class"] not in NEVER_ACCEPTED and self.selection.matches(row)
 
     def is_expired(self, as_of: str) -> bool:
         """Return whether the last valid day is before the day of a report."""
@@ -80,10 +66,9 @@ def _parse_exception(manifest: Manifest) -> DriftException:
     spec, place = manifest.spec, manifest.source.locate()
     return DriftException(
         name=manifest.full_name,
-        clusters=tuple(spec.get("clusters", ())),
-        topics=tuple(spec["topics"]),
-        classes=frozenset(spec.get("classes", ())),
-        fields=tuple(spec.get("fields", ())),
+        selection=FindingSelection(
+            **{name: tuple(spec.get(name, ())) for name in ("clusters", "topics", "classes", "fields")}
+        ),
         reason=" ".join(spec["reason"].split()),
         author=spec["author"],
         until=spec["until"],
@@ -135,7 +120,7 @@ def _make_expired_row(exception: DriftException, as_of: str, completer: RowCompl
         f"{exception.reason}",
         hint="remove the drift and the exception, or set another until",
     )
-    row = make_row("", ", ".join(exception.topics), finding, as_of)
+    row = make_row("", ", ".join(exception.selection.topics), finding, as_of)
     row["file"], row["line"] = exception.file, exception.line
     completer.finish(row, exception.labels)
     return row

@@ -17,13 +17,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
-from topiarist.kafka.types import count_replicas
+from topiarist.kafka.types import count_replicas, matches_any
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
@@ -40,9 +41,6 @@ from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, TopicState, find_replication_factors
 from topiarist.text import format_count
-
-if TYPE_CHECKING:
-    pass
 
 
 class DriftClass(str, Enum):
@@ -150,6 +148,32 @@ def finding_key(row: Mapping[str, Any]) -> FindingKey:
 def finding_id(row: Mapping[str, Any]) -> str:
     """Return the id of a finding: 12 characters, of its key alone, so that it is the same in all reports."""
     return sha256(json.dumps(finding_key(row)).encode()).hexdigest()[:12]
+
+
+class FindingSelection(Struct, frozen=True):
+    """Some findings; an empty field selects all. ``topics``, ``fields`` and ``clusters`` are patterns."""
+
+    ids: tuple[str, ...] = ()
+    severities: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    responsible: tuple[str, ...] = ()
+    manifests: tuple[str, ...] = ()
+
+    def matches(self, row: FindingRow) -> bool:
+        """Return whether a finding is selected."""
+        return (
+            (not self.ids or row["id"] in self.ids)
+            and (not self.severities or row["severity"] in self.severities)
+            and (not self.classes or row["class"] in self.classes)
+            and (not self.fields or matches_any(row["field"], self.fields))
+            and (not self.topics or matches_any(row["topic"], self.topics))
+            and (not self.clusters or matches_any(row["cluster"], self.clusters))
+            and (not self.responsible or row["responsible"] in self.responsible)
+            and (not self.manifests or row["manifest"] in self.manifests)
+        )
 
 
 def make_findings(plan: TopicPlan, actual: Iterable[DriftFinding] = ()) -> tuple[DriftFinding, ...]:

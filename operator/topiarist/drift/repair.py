@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.adapters.manifests.edit import edit_document
@@ -23,39 +22,12 @@ from topiarist.drift.exceptions import KIND
 from topiarist.drift.findings import NEVER_ACCEPTED, DriftClass, FindingRow, keep_selected
 from topiarist.drift.rows import find_spec
 from topiarist.errors import FieldPath, Reason, TopiaristError
-from topiarist.kafka.types import matches_any
 from topiarist.model.plan import Plan
 from topiarist.model.spec import TopicSpec, find_origin
 from topiarist.schema.load import API_VERSION
 
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
-
-
-class FindingSelection(Struct, frozen=True):
-    """Findings of a report; an empty field selects all. ``topics``, ``fields`` and ``clusters`` are patterns."""
-
-    ids: tuple[str, ...] = ()
-    severities: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
-    clusters: tuple[str, ...] = ()
-    responsible: tuple[str, ...] = ()
-    manifests: tuple[str, ...] = ()
-
-    def matches(self, row: FindingRow) -> bool:
-        """Return whether a finding is selected."""
-        return (
-            (not self.ids or row["id"] in self.ids)
-            and (not self.severities or row["severity"] in self.severities)
-            and (not self.classes or row["class"] in self.classes)
-            and (not self.fields or matches_any(row["field"], self.fields))
-            and (not self.topics or matches_any(row["topic"], self.topics))
-            and (not self.clusters or matches_any(row["cluster"], self.clusters))
-            and (not self.responsible or row["responsible"] in self.responsible)
-            and (not self.manifests or row["manifest"] in self.manifests)
-        )
 
 
 class Unfixed(NamedTuple):

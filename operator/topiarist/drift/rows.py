@@ -26,6 +26,7 @@ from topiarist.drift.findings import (
     Severity,
     finding_id,
 )
+from topiarist.drift.rules import SeverityRule, apply_rules
 from topiarist.errors import FieldPath
 from topiarist.model.spec import Source, TopicSpec, find_origin
 from topiarist.planning.risk import Effect, EffectAssessment, assess_effect
@@ -101,10 +102,14 @@ def find_severity(drift_class: DriftClass, effect: Effect) -> Severity:
 
 
 def is_worse(row: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
-    """Return whether a finding is worse than in an earlier report: its severity, or its value in the same direction."""
-    if row["severity"] != earlier["severity"]:
-        return SEVERITY_RANK[row["severity"]] < SEVERITY_RANK[earlier["severity"]]
+    """Return whether a finding is worse than in an earlier report: its severity, or its value in the same direction.
+
+    The severity is that of the effect: another rule of the platform makes no finding worse.
+    """
     drift_class = DriftClass(row["class"])
+    now, before = (find_severity(drift_class, Effect(each["effect"])).value for each in (row, earlier))
+    if now != before:
+        return SEVERITY_RANK[now] < SEVERITY_RANK[before]
     if row["actual"] == earlier["actual"] or drift_class in EFFECTS:
         return False
     moved = assess_finding(DriftFinding(drift_class, row["field"], earlier["actual"], row["actual"]))
@@ -132,13 +137,15 @@ class RowOptions(NamedTuple):
     """Options of a run for its rows: the template of links, and the label with the responsible team (empty: none).
 
     ``words`` are the paths and options of a command about the same manifests and clusters, ``cluster_words`` those of
-    one that reads only Cluster documents: with them, the command of a finding runs as it is printed.
+    one that reads only Cluster documents: with them, the command of a finding runs as it is printed. ``rules`` decide
+    the severity.
     """
 
     link_template: str = ""
     owner_label: str = ""
     words: tuple[str, ...] = ()
     cluster_words: tuple[str, ...] = ()
+    rules: tuple[SeverityRule, ...] = ()
 
 
 def make_row(
@@ -183,6 +190,7 @@ def make_row(
         "link": None,
         "responsible": owner,
         "severity": find_severity(finding.drift_class, effect.effect).value,
+        "severityRule": None,
         "command": "",
     }
     return {**row, "id": finding_id(row)}
@@ -204,7 +212,7 @@ def make_command(row: FindingRow, options: RowOptions) -> str:
 
 
 class RowCompleter:
-    """A completer that adds place, link and responsible to the rows of a cluster."""
+    """A completer that adds place, link and responsible to the rows of a cluster, and applies the rules."""
 
     def __init__(self, desired: Desired, options: RowOptions) -> None:
         self._desired = desired
@@ -227,9 +235,9 @@ class RowCompleter:
             self.finish(row, spec.labels if spec else {}, labels)
 
     def finish(self, row: FindingRow, *labels: Mapping[str, str]) -> None:
-        """Add link, responsible and command to a row that has its place; the first of ``labels`` with a team counts.
+        """Add link, responsible and command to a row that has its place, and let the rules decide its severity.
 
-        The link is the template with the values of the row, percent-encoded.
+        The first of ``labels`` with a team counts. The link is the template with the row's values, percent-encoded.
         """
         row["command"] = make_command(row, self._options)
         if self._options.link_template and row["file"]:
@@ -237,6 +245,8 @@ class RowCompleter:
         label = self._options.owner_label
         if label and (found := next((each[label] for each in labels if label in each), None)):
             row["responsible"] = found
+        cluster = self._desired.clusters.get(row["cluster"])
+        apply_rules(row, self._options.rules, cluster.labels if cluster else {})
 
 
 def find_link_problem(template: str) -> str:

@@ -38,6 +38,7 @@ from topiarist.text import format_count
 
 if TYPE_CHECKING:
     from topiarist.drift.exceptions import DriftException
+    from topiarist.drift.rules import SeverityRule
 
 
 # Documents that are left out of a run because they are invalid, so that the rest of the manifests can be used.
@@ -136,6 +137,7 @@ class RunInputs(Struct, frozen=True):
     policy_filter: PlanFilter = keep_all
     limits: LimitFilter = NO_LIMITS
     exceptions: Sequence[DriftException] = ()
+    severity_rules: Sequence[SeverityRule] = ()
     invalid_documents: Sequence[InvalidDocument] = ()
     unassigned_topics: frozenset[str] = frozenset()
     foreign_count: int = 0
@@ -195,8 +197,7 @@ def load_manifests(
         )
     documents = _load(settings, listener, offline=offline)
     loaded = documents.loaded
-    exceptions, exception_errors = _parse_exceptions(loaded.manifests)
-    documents.errors.update(exception_errors)
+    exceptions, rules = _parse_drift_documents(documents)
     if skip_invalid:
         _leave_out_invalid(documents, settings, listener)
     policies = [parse.parse_policy(each) for each in loaded.manifests if with_policies and each.kind == "Policy"]
@@ -226,6 +227,7 @@ def load_manifests(
         result.plan_filter,
         limits,
         exceptions,
+        rules,
         documents.invalid,
         documents.unassigned_topics if skip_invalid else frozenset(),
         len(loaded.foreign),
@@ -287,15 +289,18 @@ def _report_desired(desired: Desired, settings: RunSettings, listener: RunListen
     listener.on_warnings(desired.warnings)
 
 
-def _parse_exceptions(manifests: Sequence[Manifest]) -> tuple[Sequence[DriftException], Sequence[Diagnostic]]:
-    """Return the exceptions of drift reports, and their errors."""
-    documents = [manifest for manifest in manifests if manifest.kind == "DriftException"]
-    if not documents:
+def _parse_drift_documents(documents: Documents) -> tuple[Sequence[DriftException], Sequence[SeverityRule]]:
+    """Return the exceptions and the severity rules of drift reports, and add their errors to those of the documents."""
+    manifests = [each for each in documents.loaded.manifests if each.kind in ("DriftException", "DriftPolicy")]
+    if not manifests:
         return (), ()
     from topiarist.drift.exceptions import parse_exceptions
+    from topiarist.drift.rules import parse_rules
 
-    exceptions, errors = parse_exceptions(documents)
-    return exceptions, [*errors, *duplicate_document_errors(documents)]
+    exceptions, exception_errors = parse_exceptions(manifests)
+    rules, rule_errors = parse_rules(manifests, documents.clusters.values())
+    documents.errors.update(exception_errors, rule_errors, duplicate_document_errors(manifests))
+    return exceptions, rules
 
 
 def _leave_out_invalid(documents: Documents, settings: RunSettings, listener: RunListener) -> None:

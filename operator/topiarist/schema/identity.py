@@ -18,7 +18,9 @@ from topiarist.schema import check, explain, load
 from topiarist.text import quote
 
 _GROUP_WORD = load.API_GROUP.partition(".")[0]
-_PLURALS = {"policies": "Policy"} | {f"{kind.lower()}s": kind for kind in load.MANIFEST_KINDS}
+_PLURALS = {"policies": "Policy", "driftpolicies": "DriftPolicy"} | {
+    f"{kind.lower()}s": kind for kind in load.MANIFEST_KINDS
+}
 _OTHER_OWNERS = frozenset({"kyverno.io"})
 """API groups with a kind and fields of the same names as topiarist's."""
 

@@ -24,7 +24,7 @@ API_VERSION = f"{API_GROUP}/v1"
 KINDS = ("Topic", "Cluster", "Policy")
 """The kinds of documents that are custom resources too."""
 
-MANIFEST_KINDS = (*KINDS, "DriftException")
+MANIFEST_KINDS = (*KINDS, "DriftException", "DriftPolicy")
 """The kinds of documents in files."""
 
 FRACTION_FIELDS = frozenset({"config", "brokerConfig"})

@@ -21,7 +21,7 @@ from topiarist.desired.resolve import Desired
 from topiarist.drift import report
 from topiarist.drift.compare import Comparison, TopicCounts
 from topiarist.drift.exceptions import DriftException, find_unjudged_topics
-from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow, PlannedAction
+from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow, FindingSelection, PlannedAction
 from topiarist.drift.history import PreviousReport
 from topiarist.drift.outputs.folder import HTML_FILE, ReportFolder
 from topiarist.drift.rows import UNCHANGED, RowOptions, make_row, sort_key
@@ -192,10 +192,7 @@ INCOMPLETE_CLUSTERS = ("edge-ap-0002", "prod-us-0009")
 def _exception(name: str, topics: str, until: str, line: int) -> DriftException:
     return DriftException(
         name=name,
-        clusters=(),
-        topics=(topics,),
-        classes=frozenset(),
-        fields=(),
+        selection=FindingSelection(topics=(topics,)),
         reason="The retention stays until the audit of March is done",
         author="jo@example.com",
         until=until,

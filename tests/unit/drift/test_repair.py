@@ -21,8 +21,8 @@ from support.drift.small_fleet import (
     write_snapshot,
 )
 from topiarist.cli.main import run
-from topiarist.drift.findings import finding_id
-from topiarist.drift.repair import FindingSelection, make_exceptions
+from topiarist.drift.findings import FindingSelection, finding_id
+from topiarist.drift.repair import make_exceptions
 
 WEEK, MONTH = "604800000", "2592000000"
 BOTH = ["eu", "us"]

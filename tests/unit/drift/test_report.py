@@ -112,6 +112,7 @@ def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Pa
         "link": None,
         "responsible": "default",
         "severity": "Critical",
+        "severityRule": None,
         "command": rows[0]["command"],
         "id": rows[0]["id"],
     }

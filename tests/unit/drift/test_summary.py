@@ -9,7 +9,7 @@ import pytest
 from topiarist.desired.resolve import Desired
 from topiarist.drift.compare import ClusterResult, FindingCounts, TopicCounts
 from topiarist.drift.exceptions import DriftException
-from topiarist.drift.findings import FindingRow
+from topiarist.drift.findings import FindingRow, FindingSelection
 from topiarist.drift.history import MAX_REPORTS, PreviousReport, Repair
 from topiarist.drift.report import ReportJob, SummaryBuilder
 from topiarist.drift.snapshots import UnusedInput
@@ -153,7 +153,7 @@ def test_the_document_has_the_numbers_of_all_clusters() -> None:
         "us", document("us"), topics=TopicCounts(1, 1, 1, 1, 1, 1, 1), imbalances=[{"cluster": "us"}]
     )
     inputs = UnusedInput([{"file": "old"}], [{"file": "other"}], [])
-    exceptions = [DriftException("x", (), ("a",), frozenset(), (), "", "", "2026-01-31", "x.yaml", 3, {})]
+    exceptions = [DriftException("x", FindingSelection(topics=("a",)), "", "", "2026-01-31", "x.yaml", 3, {})]
     found = built(first, second, inputs=inputs, difference_count=5, differences=[{"topic": "a"}], exceptions=exceptions)
     assert found["topics"] == {
         "declared": 8,

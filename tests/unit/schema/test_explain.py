@@ -247,13 +247,13 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
         (
             {"apiVersion": "topiarist.dev/v1", "kind": "Topics"},
             ("kind",),
-            'found "Topics", wanted Topic, Cluster, Policy or DriftException',
+            'found "Topics", wanted Topic, Cluster, Policy, DriftException or DriftPolicy',
             "did you mean Topic?",
         ),
         (
             {"apiVersion": "topiarist.dev/v1", "kind": ["Topic"]},
             ("kind",),
-            "found a list, wanted Topic, Cluster, Policy or DriftException",
+            "found a list, wanted Topic, Cluster, Policy, DriftException or DriftPolicy",
             None,
         ),
         (topic(topicName="\ud800", config={}), ("spec", "topicName"), None, ""),

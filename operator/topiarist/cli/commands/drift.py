@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from topiarist.cli import options, terminal
 from topiarist.cli.terminal import Settings
-from topiarist.drift.findings import DriftClass, Severity
+from topiarist.drift.findings import SEVERITY_RANK, DriftClass, Severity
 from topiarist.errors import Exit, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version
 from topiarist.text import format_count, quote
@@ -81,7 +81,7 @@ Examples:
   topiarist drift topics/ --clusters clusters.yaml --live --out report
   topiarist drift topics/ --snapshots snapshots --out report --previous report
   topiarist drift topics/ --snapshots snapshots --out report --history history
-  topiarist drift topics/ --snapshots snapshots --out report --fail-on missing
+  topiarist drift topics/ --snapshots snapshots --out report --fail-on missing --fail-on High
   topiarist drift --demo fleet
   topiarist drift topics/ --clusters clusters.yaml --from report --fix plan --severity Critical --out plan.json
   topiarist drift topics/ --from report --fix manifest --id 3f2b90c1d4e5 | git apply
@@ -91,7 +91,7 @@ Examples:
 \b
 Exit codes: 0 reported; 1 error, or the report lacks clusters, rows or manifests that
 could not be read; 2 usage error. With --exit-code also: 3 there are findings. With --fail-on also:
-4 there are findings of these classes.
+4 there are findings of these classes, or so severe.
 """,
 )
 @options.manifests
@@ -164,9 +164,10 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
 @options.option(
     "--fail-on",
     multiple=True,
-    type=click.Choice([kind.value for kind in DriftClass], case_sensitive=False),
-    metavar="CLASS",
-    help=f"End with exit code 4 if there are findings of this class: {', '.join(kind.value for kind in DriftClass)}.",
+    type=click.Choice([each.value for each in (*DriftClass, *Severity)], case_sensitive=False),
+    metavar="CLASS|SEVERITY",
+    help="End with exit code 4 if there are findings of this class, or of this severity or a more severe one:"
+    f" {', '.join(each.value for each in (*DriftClass, *Severity))}.",
 )
 @options.option(
     "--fix",
@@ -268,7 +269,9 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
             settings.run_options,
             as_of,
             run_inputs.exceptions,
-            RowOptions(given.link_template, given.owner_label, *_words_of(given, settings)),
+            RowOptions(
+                given.link_template, given.owner_label, *_words_of(given, settings), tuple(run_inputs.severity_rules)
+            ),
             find_unjudged_topics(run_inputs.invalid_documents) | run_inputs.unassigned_topics,
             given.upgrade_to,
             settings.selection,
@@ -345,7 +348,7 @@ def _write_demo(given: _DriftOptions, folder: Path) -> tuple[_DriftOptions, tupl
     words += ["--upgrade-to", format_version(upgrade_to)]
     lines = (
         f"{terminal.sanitize_lines(str(folder))}: a sample fleet",
-        f"  {folders.manifests.name}/: clusters.yaml, exceptions.yaml, and the topics of each team",
+        f"  {folders.manifests.name}/: clusters.yaml, exceptions.yaml, severities.yaml, and the topics of each team",
         f"  {folders.snapshots.name}/: of {', '.join(READ_CLUSTERS)}",
         f"  {UNREAD_CLUSTER} has no snapshot, and the manifest of {INVALID_TEAM} is invalid, so the exit code is 1",
         "",
@@ -432,6 +435,9 @@ def _exit_code(summary: Mapping[str, Any], exit_code: bool, fail_on: Sequence[st
     found_classes = summary["findings"]["byClass"]
     if summary["clusters"]["unknown"] or summary["inputs"]["broken"] or DriftClass.INVALID.value in found_classes:
         return Exit.ERROR
-    if any(kind in found_classes for kind in fail_on):
-        return Exit.REFUSED
+    severities = [SEVERITY_RANK[name] for name in summary["bySeverity"]]
+    for each in fail_on:
+        is_so_severe = each in SEVERITY_RANK and any(rank <= SEVERITY_RANK[each] for rank in severities)
+        if each in found_classes or is_so_severe:
+            return Exit.REFUSED
     return Exit.CHANGES if exit_code and found_classes else Exit.DONE

@@ -37,7 +37,8 @@ COLUMNS = (
     *("cluster", "topic", "class", "field", "expected", "actual", "effect", "effectReason"),
     *("planned", "risk", "explanation", "reasons"),
     *("message", "hint", "owner", "modifiedExternally", "takenAt", "firstSeen", "seenSince"),
-    *("episodes", "status", "manifest", "file", "line", "link", "responsible", "severity", "command", "id"),
+    *("episodes", "status", "manifest", "file", "line", "link", "responsible", "severity"),
+    *("severityRule", "command", "id"),
 )
 """Fields of a finding in a page, in this order; the page computes the age from the times."""
 
@@ -118,6 +119,11 @@ def allocate(counts: Mapping[Cell, int], max_rows: int) -> dict[Cell, int]:
     return allocation
 
 
+def describe_rule(rule: Mapping[str, Any]) -> str:
+    """Return the rule that changed the severity of a finding as text."""
+    return f"{rule['from']} by its effect; changed by {rule['rule']} of {rule['policy']}, {rule['file']}:{rule['line']}"
+
+
 class StringTable:
     """An encoder of rows as lists of ``COLUMNS`` that replaces a repeated text with its index."""
 
@@ -131,6 +137,8 @@ class StringTable:
     def _encode_value(self, value: Any) -> str | int | bool | None:
         if value is None or isinstance(value, bool):
             return value
+        if isinstance(value, dict):
+            value = describe_rule(value)
         # A number is the index of a text, so that a line number is text too.
         text = ", ".join(value) if isinstance(value, list) else str(value)
         return self._texts.encode(text)

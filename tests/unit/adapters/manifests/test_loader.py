@@ -251,7 +251,7 @@ def test_documents_of_others_are_passed_over_and_counted() -> None:
         ("apiVersion: topiarist.dev/v1", "<stdin>:1:1: found no kind, wanted one"),
         (
             "apiVersion: topiarist.dev/v1\nkind: Polic",
-            '<stdin>:2:7: kind: found "Polic", wanted Topic, Cluster, Policy or DriftException',
+            '<stdin>:2:7: kind: found "Polic", wanted Topic, Cluster, Policy, DriftException or DriftPolicy',
         ),
         (
             "apiVersion: v1\nkind: List\nitems:\n- apiVersion: topiarist.dev/v1",

@@ -50,6 +50,7 @@ def held(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a line of ``findings.jsonl`` in the form of the page."""
     texts = {"reasons": ", ".join(row["reasons"]), "line": None if row["line"] is None else str(row["line"])}
     texts["episodes"] = str(row["episodes"])
+    texts["severityRule"] = row["severityRule"] and html.describe_rule(row["severityRule"])
     return {name: texts.get(name, row[name]) for name in html.COLUMNS}
 
 

@@ -44,7 +44,7 @@ const planAndReason = (row) => {
 const valueOf = (row, name) => (row.expected === null && row.actual === null ? "" : value(row[name]));
 
 const FIELDS = [
-  ["Severity", (row) => [badge(row.severity)]],
+  ["Severity", (row) => [badge(row.severity), row.severityRule ? " " : "", outside(row.severityRule ?? "")]],
   ["Class", (row) => [`${row.class}: ${report.classes[row.class] ?? ""}`]],
   ["Field", (row) => [row.field === "" ? "the topic as a whole" : outside(row.field)]],
   ["Expected", (row) => [valueOf(row, "expected")]],
