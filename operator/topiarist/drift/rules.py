@@ -72,10 +72,10 @@ def apply_rules(row: FindingRow, rules: Sequence[SeverityRule], labels: Mapping[
 def parse_rules(
     manifests: Iterable[Manifest], clusters: Collection[ClusterSpec]
 ) -> tuple[list[SeverityRule], list[Diagnostic]]:
-    """Return the rules in order of file and line, and the errors that no schema finds; a policy with errors has no rule.
+    """Return the rules in order of file and line, and the errors that no schema finds.
 
-    The errors are two rules of one name, and patterns of fields that no finding can have. ``clusters`` are those of the
-    run: they decide which keys of vendors are known.
+    The errors are two rules of one name, and patterns of fields that no finding can have; a policy with errors has no
+    rule. ``clusters`` are those of the run: they decide which keys of vendors are known.
     """
     rules, errors = list[SeverityRule](), list[Diagnostic]()
     for manifest in manifests:
