@@ -8,19 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from brokers.shared_clusters import PASSWORDS
 from support.builders import refusal_reasons, spec
-from support.kafka.acls import Acl, create_acls
 from support.kafka.kraft import CONTROLLER
 from support.kafka.kraft_fixture import KraftFixture
 from support.kafka.live_write_bench import LiveBench
 from support.kafka.write_bench import results
-from topiarist.errors import Location, Reason
-from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword, SecretReference
+from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 from topiarist.reconcile import withhold_vetoed_changes
-
-WRITE_RIGHTS = ("Create", "Alter", "AlterConfigs", "Delete")
 
 
 @pytest.fixture
@@ -209,48 +204,3 @@ def test_k13_a_controller_that_is_away_ends_the_run_and_nothing_is_sent_twice(
         assert bench.error.reason.retryable
     else:
         assert bench.records.intents == []
-
-
-@pytest.mark.night(area="rights")
-def test_k15_each_missing_right_is_named_and_the_granted_ones_suffice(
-    kraft: KraftFixture, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Without a right the change of that kind fails with its name, in plan and apply; with it the run succeeds."""
-    login = tmp_path_factory.mktemp("login") / "password"
-    login.write_text(PASSWORDS["alice"])
-    sasl = SaslPassword(SaslMechanism.PLAIN, "alice", SecretReference(str(login), "", Location("clusters.yaml", 1, 1)))
-    administrator = LiveBench(kraft.kafka.bootstrap)
-    administrator.apply(administrator.plan(spec("grown"), spec("set"), spec("old")))
-    access = KafkaAccess(kraft.kafka.bootstrap_of("LOGIN"), sasl)
-    bench = LiveBench(kraft.kafka.bootstrap, access)
-    bench.records = administrator.records
-
-    def grant(*acls: Acl) -> None:
-        create_acls(kraft.kafka.bootstrap, acls)
-
-    grant(Acl("alice", ("Describe", "DescribeConfigs"), "Topic"), Acl("alice", ("Describe",), "Cluster"))
-    wanted = (
-        spec("new"),
-        spec("grown", partitions=4, replicationFactor=2),
-        spec("set", config={"retention.ms": 1000000}),
-        spec("old", ensure="Absent"),
-    )
-    rights = {"new": "Create on", "grown": "Alter on", "set": "AlterConfigs on", "old": "Delete on"}
-    plan = bench.plan(*wanted)
-    asked = {topic.topic: topic for topic in withhold_vetoed_changes(bench, plan).topics}
-    for name in ("new", "grown", "set"):
-        assert refusal_reasons(asked[name]) == ["NoPermission"]
-        assert rights[name] in asked[name].refusals[0].message
-    outcomes = bench.apply(plan)
-    for name, right in rights.items():
-        assert outcomes[name].reason is Reason.NO_PERMISSION, outcomes[name]
-        assert right in outcomes[name].message
-    assert bench.records.intents == []
-    grant(Acl("alice", WRITE_RIGHTS, "Topic"))
-    kraft.kafka.wait(
-        lambda: not any(each.refusals for each in withhold_vetoed_changes(bench, bench.plan(*wanted)).topics),
-        "the rights",
-    )
-    assert set(results(bench.apply(bench.plan(*wanted))).values()) == {Result.DONE}
-    bench.close()
-    administrator.close()

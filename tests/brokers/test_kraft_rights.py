@@ -164,7 +164,6 @@ def test_reading_needs_the_rights_of_all_runs(guarded: Guarded) -> None:
         assert cluster.inspect_all([state.topics["t"]]).keys() == {"t"}
 
 
-@pytest.mark.night(area="rights")
 def test_a_hidden_topic_is_never_absent(guarded: Guarded) -> None:
     """Without Describe the listing leaves topics out: one with a record is an error, and no plan changes it."""
     access = guarded.grant(READING - {DESCRIBE} | {Right("Describe", "Topic", "seen-*")})

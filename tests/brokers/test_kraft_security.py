@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -198,27 +197,4 @@ def test_the_login_is_renewed(secured: Secured) -> None:
     assert connection.is_open
     logins = session.requests["SaslHandshake", "ok"]
     assert logins == 4
-    session.close()
-
-
-@pytest.mark.night(area="security")
-def test_a_missing_right_is_named(secured: Secured) -> None:
-    """Lookups without ACLs name the principal and the right; with a topic the leader is found by those who may."""
-    assert secured.bed.clients.create({"private": ((1,),)}) == {}
-    session = Session(secured.access("LOGIN", secured.password("SCRAM-SHA-256")), 10.0)
-    look_ups: tuple[Callable[[], object], ...] = (
-        lambda: session.leader("private"),
-        lambda: session.coordinator("topiarist"),
-    )
-    for look_up in look_ups:
-        with pytest.raises(TopiaristError, match="User:alice lacks Describe on the t") as caught:
-            look_up()
-        assert caught.value.reason is Reason.NO_PERMISSION
-    session.close()
-    session = Session(secured.access("PLAINTEXT"), 10.0)
-    assert session.leader("private") is session.broker(1)
-    assert session.coordinator("topiarist") is session.broker(1)
-    with pytest.raises(TopiaristError, match="within 1 s: UNKNOWN_TOPIC_OR_PARTITION") as caught:
-        session.leader("absent", patience=1.0)
-    assert caught.value.reason is Reason.UNREACHABLE
     session.close()

@@ -1,4 +1,4 @@
-"""Kafka's state outside of topiarist's control: reassignments in progress, throttles, broker defaults, groups, quotas.
+"""Kafka's state outside of topiarist's control: broker defaults, groups, quotas.
 
 topiarist reads all of it correctly, and adopts a whole cluster without a change that Kafka notices.
 """
@@ -10,10 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from brokers.topiarist_runs import (
-    ADOPT_ONLY,
-    FOLLOWER_THROTTLE,
-    LEADER_THROTTLE,
-    PlannedTopic,
     manifest_folder,
     plan_topics,
     run_in_process,
@@ -25,77 +21,8 @@ from support.zookeeper import write_checker
 from support.zookeeper.write_checker import Tree
 from topiarist.errors import Exit
 
-MUCH = "m" * 900_000
-"""A message that fills a batch, and a fetch, by itself."""
-
-FETCHES = 20
-"""Number of messages to move; at this throttle one oversized fetch succeeds every ten seconds."""
-
-SLOW = ((1, {f"{LEADER_THROTTLE}.rate": "1"}), (3, {f"{FOLLOWER_THROTTLE}.rate": "1"}))
-"""Throttles of the brokers for replication from 1 to 3, in bytes per second."""
-
-
 OURS = {"/topiarist", "/topiarist/lock", "/topiarist/gate", "/topiarist/topics"}
 """Znodes that topiarist's first run on a cluster creates; ownership records and the lock are below them."""
-
-
-def test_a_reassignment_under_way(automatic: KafkaFixture) -> None:
-    """A topic with a reassignment in progress is shown by ``describe``, adopted and not reported as drift.
-
-    Its growth is refused until the reassignment ends.
-    """
-    bed, clients = automatic, automatic.clients
-    assert clients.create({"moving": ((1,), (2,))}) == {}
-    bed.describe_in_sync(["moving"])
-    for _ in range(FETCHES):
-        assert not isinstance(clients.produce({"moving": 1}, MUCH)["moving"][0], str)
-    throttle(bed)
-    assert clients.reassign({"moving": {0: [3]}}) == {}
-    assert (snapshot_rows(bed)["moving"]["replicas"], snapshot_rows(bed)["moving"]["reassigningPartitions"]) == (
-        [[3, 1], [2]],
-        [0],
-    )
-    assert described(bed) == ([3], [1], ["Reassigning"])
-    bed.declare({"moving": {"replicaAssignment": [[1], [2]]}})
-    assert plan_topics(manifest_folder(bed)) == {"moving": ADOPT_ONLY}
-    assert bed.apply().code == Exit.DONE
-    assert plan_topics(manifest_folder(bed)) == {}
-    bed.declare({"moving": {"partitions": 4, "replicationFactor": 1}})
-    assert plan_topics(manifest_folder(bed)) == {"moving": PlannedTopic((), ("ReassignmentInProgress",))}
-    before = bed.kafka.client.get("/brokers/topics/moving")[0]
-    assert bed.run("apply", "--yes").code == Exit.REFUSED
-    assert bed.kafka.client.get("/brokers/topics/moving")[0] == before
-    assert json.loads(before)["adding_replicas"] == {"0": [3]}
-    assert clients.alter({str(broker): dict.fromkeys(rates) for broker, rates in SLOW}, kind="BROKER") == {}
-    bed.kafka.wait(lambda: bed.describe_in_sync(["moving"])["moving"].replicas == ((3,), (2,)), "the move to be done")
-    assert described(bed) == ([], [], [])
-    bed.apply("--wait")
-    assert bed.describe_grown({"moving": 4})["moving"].replicas[:2] == ((3,), (2,))
-    assert len(clients.consume({"moving": 1})["moving"][0]) == FETCHES
-    bed.declare({"moving": {"replicaAssignment": [[1], [2], [1], [2]]}})
-    assert plan_topics(manifest_folder(bed)) == {"moving": PlannedTopic((), (), ("ReplicasDiffer",))}
-
-
-def throttle(bed: KafkaFixture) -> None:
-    """Throttle replication from broker 1 to broker 3 almost completely; return once both brokers apply it."""
-    lists = {f"{LEADER_THROTTLE}.replicas": "0:1", f"{FOLLOWER_THROTTLE}.replicas": "0:3"}
-    assert bed.clients.alter({str(broker): rates for broker, rates in SLOW}, kind="BROKER") == {}
-    # A broker logs each change before it applies it, one by one: after the second log line the first is applied.
-    for _ in range(2):
-        assert bed.clients.alter({"moving": lists}) == {}
-    logs = [bed.kafka.brokers[broker].read_log for broker, _ in SLOW]
-    words = "Processing override for entityPath: topics/moving"
-    bed.kafka.wait(lambda: all(log().count(words) >= 2 for log in logs), "the brokers to take up their throttles")
-
-
-def described(bed: KafkaFixture) -> tuple[list[int], list[int], list[str]]:
-    """Return added replicas, removed replicas and conditions of the first partition from ``describe``."""
-    said = run_in_process("describe", "moving", "--zookeeper", bed.kafka.connect, "--format", "json")
-    assert said.code == Exit.DONE, said
-    (topic,) = json.loads(said.out)["clusters"]
-    first = topic["partitions"][0]
-    conditions = [found["condition"] for found in first["conditions"] if found["condition"] == "Reassigning"]
-    return first["adding"], first["removing"], conditions
 
 
 def test_the_brokers_dynamic_default_is_what_a_change_is_judged_by(automatic: KafkaFixture) -> None:

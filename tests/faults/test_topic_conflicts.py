@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 
 from faults.conftest import FaultStatistics
 from integration.conftest import ours
-from integration.test_deletion import ABSENT, LOCK_TAKEN, MARK, RECORD, STATE, TOPIC, about_to_delete, make_again
+from integration.test_deletion import ABSENT, MARK, RECORD, TOPIC, about_to_delete
 from integration.write_fixtures import (
     DESIRED_SPECS,
     FIRST_TOPIC_WRITE,
@@ -37,8 +37,21 @@ __all__ = ["ours"]
 
 EVERY = busy_cluster.desired_specs()
 THERE = [name for name in busy_cluster.NAMES if name not in busy_cluster.CREATED_NAMES]
+STATE = f"{TOPIC}/partitions/0/state"
 TAKEN = 1
-"""The first write of a run that does everything takes the lock; its transactions follow."""
+"""The first write of a run takes the lock; everything of a topic is read after it, and its transactions follow."""
+
+
+def make_again(cluster: SimulatedKafka, client: KazooClient) -> None:
+    """Delete and recreate the topic as another client: a different topic with identical bytes and versions."""
+    paths = (TOPIC, "/config/topics/orders", STATE)
+    before = {path: client.get(path)[1] for path in paths}
+    client.create(MARK)
+    cluster.wait_idle()
+    cluster.add_topics(Topic("orders", REPLICAS, {}))
+    after = {path: client.get(path)[1] for path in paths}
+    assert {path: stat.version for path, stat in after.items()} == {path: stat.version for path, stat in before.items()}
+    assert after[TOPIC].czxid > before[TOPIC].czxid
 
 
 def test_f12_deleted_before_its_transaction(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics) -> None:
@@ -190,7 +203,7 @@ def test_f12_made_again_since_the_plan_it_is_not_deleted(
 ) -> None:
     """A topic with the same versions as the planned one: distinguished by its identity, and not written."""
     with about_to_delete(ours, proxy) as (port, plan):
-        proxy.hold(LOCK_TAKEN, lambda: make_again(ours, client))
+        proxy.hold(TAKEN, lambda: make_again(ours, client))
         found = apply_outcomes(port, plan)["orders"]
         assert proxy.triggered.is_set()
         before = write_checker.read_nodes(ours.connect)
@@ -219,7 +232,7 @@ def test_f12_made_again_and_not_taken_over_it_is_not_deleted(
         assert not client.exists(STATE)
 
     with about_to_delete(ours, proxy) as (port, plan):
-        proxy.hold(LOCK_TAKEN + 1, swap)
+        proxy.hold(TAKEN + 1, swap)
         found = apply_outcomes(port, plan)["orders"]
         assert proxy.triggered.is_set()
     assert (found.result, found.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
@@ -238,7 +251,7 @@ def test_f12_deleted_by_others_in_between_it_is_reported(
 
     record = client.get(RECORD)
     with about_to_delete(ours, proxy) as (port, plan):
-        proxy.hold(LOCK_TAKEN + 1, delete)
+        proxy.hold(TAKEN + 1, delete)
         found = apply_outcomes(port, plan)["orders"]
         assert proxy.triggered.is_set()
     assert (found.result, found.message) == (Result.CONFLICT, "existed, and does not exist now")
@@ -253,7 +266,7 @@ def test_f12_marked_by_others_in_between_it_is_reported(
     """
     ours.remove_broker(4)
     with about_to_delete(ours, proxy) as (port, plan):
-        proxy.hold(LOCK_TAKEN + 1, lambda: client.create(MARK))
+        proxy.hold(TAKEN + 1, lambda: client.create(MARK))
         found = apply_outcomes(port, plan)["orders"]
         assert proxy.triggered.is_set()
     assert (found.result, found.message) == (Result.CONFLICT, "is marked for deletion now")

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kafka.protocol.admin import DescribeConfigsResponse
+from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
+from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from support import snapshots as snapshot_examples
 from support import states
-from support.kafka import scripted_broker as broker_answers
 from support.kafka.releases import encode_response
 from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import topic_bytes
@@ -71,12 +72,18 @@ def rule_seeds() -> Iterator[bytes]:
 
 def answer_seeds() -> Iterator[bytes]:
     """Return the number of a request in ``targets.REQUESTS`` and what a broker sends for it, for each request."""
+    topic = MetadataResponse.MetadataResponseTopic
+    partition = topic.MetadataResponsePartition(replica_nodes=[1], isr_nodes=[1], offline_replicas=[], leader_id=1)
+    node = MetadataResponse.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=9092)
+    orders = topic(name="orders", partitions=[partition])
+    offered = ApiVersionsResponse.ApiVersion(api_key=3, min_version=0, max_version=12)
+    coordinator = FindCoordinatorResponse.Coordinator(key="topiarist", node_id=1, host="127.0.0.1", port=9092)
     responses = (
-        (12, broker_answers.metadata_response(9092, [broker_answers.topic_metadata("orders")])),
-        (3, broker_answers.versions_response()),
-        (4, broker_answers.coordinator_response(9092, "topiarist")),
-        (1, broker_answers.handshake_response()),
-        (2, broker_answers.login_response(b"r=x,s=c2FsdA==,i=4096")),
+        (12, MetadataResponse(brokers=[node], cluster_id="seed", controller_id=1, topics=[orders])),
+        (3, ApiVersionsResponse(api_keys=[offered], finalized_features_epoch=7)),
+        (4, FindCoordinatorResponse(coordinators=[coordinator])),
+        (1, SaslHandshakeResponse(mechanisms=["PLAIN"])),
+        (2, SaslAuthenticateResponse(auth_bytes=b"r=x,s=c2FsdA==,i=4096")),
     )
     for number, (version, response) in enumerate(responses):
         yield bytes([number]) + encode_response(response, version, correlation_id=1)

@@ -12,16 +12,12 @@ from kazoo.security import make_acl
 from integration.test_writing_cli import manifests
 from integration.write_fixtures import (
     FIRST_TOPIC_WRITE,
-    MANY_SPECS,
-    apply_without_hooks,
     connect_cluster,
     create_mixed_topics,
-    topics_by_result,
     verify_changes,
 )
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
-from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters import own_values
@@ -164,28 +160,6 @@ def test_no_permission_is_named(cluster: SimulatedKafka, client: KazooClient) ->
     with pytest.raises(TopiaristError) as raised:
         freeze(cluster, ADA, "ada")
     assert (raised.value.reason, str(raised.value.args[0])) == (Reason.NO_PERMISSION, f"no permission to set {GATE}")
-
-
-def test_a_run_that_is_at_it_ends_as_frozen(cluster: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """A freeze by another session with many transactions in flight stops the run: no later transaction succeeds."""
-
-    def stop_it() -> None:
-        wait_until(lambda: client.exists("/brokers/topics/topic-019"), "the transactions before this one")
-        assert freeze(cluster, ADA, "ada").result is Result.DONE
-
-    with (
-        verify_changes(cluster.connect, *(spec.topic for spec in MANY_SPECS)),
-        connect_cluster(proxy.through(cluster.connect)) as port,
-    ):
-        plan = plan_specs(port, *MANY_SPECS)
-        proxy.hold(FIRST_TOPIC_WRITE + 20, stop_it)
-        report = apply_without_hooks(port, plan)
-    found = topics_by_result(report.outcomes)
-    assert {result: len(names) for result, names in found.items()} == {Result.DONE: 20, Result.SKIPPED: 130}
-    assert report.error is not None
-    assert report.error.reason is Reason.FROZEN
-    assert "frozen by ada since 2026-01-31T12:00:00Z: disks are being moved" in str(report.error)
-    assert sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))) == found[Result.DONE]
 
 
 def test_a_run_that_is_frozen_in_the_middle_says_what_was_done(

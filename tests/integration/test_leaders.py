@@ -125,42 +125,6 @@ def test_leaders_are_elected(adopted: SimulatedKafka) -> None:
     assert _only(_apply(adopted, plan)) == Outcome("orders", Result.UNCHANGED)
 
 
-def test_only_what_can_be_elected_is_listed(adopted: SimulatedKafka) -> None:
-    """A first replica that is away or not in sync, and a partition without a state, are not in the request (M40)."""
-    _move_leaders(adopted)
-    adopted.elects_leaders = False
-    adopted.brokers.pop(1)
-    adopted.client.delete("/brokers/ids/1")
-    _set_state(adopted, 1, isr=[3, 4])
-    adopted.client.delete(_state_path(2))
-    adopted.wait_idle()
-    plan = _plan(adopted)
-    assert plan.topics[0].elections() == (LeaderChange(3, 5, 4),)
-    notice = plan.topics[0].notices[-1].message
-    assert notice.startswith("the first replica of 3 partitions cannot be elected as leader: broker 1")
-    outcome = _only(_apply(adopted, plan, SENDING))
-    assert (outcome.result, outcome.reason) == (Result.PENDING, Reason.NOT_ELECTED)
-    assert "0 of 1 leader elected: the controller carries the election out by itself" in outcome.message
-    assert _listed(adopted) == [("orders", 3)]
-    _elect_now(adopted)
-    assert json.loads(adopted.client.get(_state_path(3))[0])["leader"] == 4
-
-
-@pytest.mark.parametrize("partition", [0, 3])
-def test_what_cannot_be_elected_since_the_plan_is_left_out(adopted: SimulatedKafka, partition: int) -> None:
-    """A replica that fell out of sync after the plan is named, and the others are elected (M40)."""
-    _move_leaders(adopted)
-    plan = _plan(adopted)
-    _set_state(adopted, partition, isr=list(LISTS[partition][1:]))
-    outcome = _only(_apply(adopted, plan))
-    broker = LISTS[partition][0]
-    cause = f"broker {broker}, the first replica of partition {partition}, is not in sync"
-    assert outcome.message == f"3 of 4 leaders elected: {cause}; run again"
-    assert (outcome.result, outcome.reason) == (Result.PENDING, Reason.NOT_ELECTED)
-    expected = [replicas[1] if at == partition else replicas[0] for at, replicas in enumerate(LISTS)]
-    assert _leaders(adopted) == expected
-
-
 def test_what_the_controller_gives_up_is_named(adopted: SimulatedKafka) -> None:
     """A replica that falls out of sync while the request waits is given up without a message; the state shows it."""
     _move_leaders(adopted)
@@ -243,17 +207,6 @@ def test_a_request_that_stays_ends_the_run(adopted: SimulatedKafka) -> None:
     assert _only(report).result is Result.PENDING
     assert len(_listed(adopted)) == 4
     _elect_now(adopted)
-
-
-def test_a_state_that_changes_during_the_write_is_judged_again(adopted: SimulatedKafka, proxy: Proxy) -> None:
-    """The transaction checks each state: a replica that falls out of sync directly before it is not listed."""
-    _move_leaders(adopted)
-    plan = _plan(adopted)
-    proxy.hold(2, lambda: _set_state(adopted, 0, isr=[2, 3]))
-    outcome = _only(_apply(adopted, plan, connect=proxy.through(adopted.connect)))
-    assert proxy.triggered.is_set()
-    assert outcome.message.startswith("3 of 4 leaders elected: broker 1, the first replica of partition 0, is not in")
-    assert (_leaders(adopted), adopted.controller_errors) == ([2, 2, 3, 4], [])
 
 
 @pytest.mark.parametrize("timing", CutTiming)
@@ -375,27 +328,6 @@ def test_elections_follow_the_moves_of_other_topics(adopted: SimulatedKafka) -> 
     done = _apply(adopted, plan, MoveOptions(replace(settings, stall_after=20)))
     assert [outcome.result for outcome in done.outcomes] == [Result.DONE, Result.DONE], done
     assert _leaders(adopted) == [1, 2, 3, 4]
-
-
-def test_a_stopped_run_sends_nothing(adopted: SimulatedKafka) -> None:
-    """No request is created, and the topic is skipped."""
-    _move_leaders(adopted)
-    assert _only(_apply(adopted, _plan(adopted), stop=lambda: True)) == Outcome("orders", Result.SKIPPED)
-    assert (_leaders(adopted), _listed(adopted)) == ([2, 3, 4, 5], [])
-
-
-def test_a_topic_that_changed_since_the_plan_is_a_conflict(adopted: SimulatedKafka) -> None:
-    """Another first replica, or another topic of the name: no leader of it is elected."""
-    _move_leaders(adopted)
-    plan = _plan(adopted)
-    data, _ = adopted.client.get("/brokers/topics/orders")
-    topic = json.loads(data)
-    topic["partitions"]["0"] = [3, 2, 1]
-    adopted.client.set("/brokers/topics/orders", json.dumps(topic).encode())
-    outcome = _only(_apply(adopted, plan))
-    assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
-    assert outcome.message == "broker 1 was the first replica of partition 0, which is on [3, 2, 1] now"
-    adopted.client.set("/brokers/topics/orders", data)
 
 
 def test_an_entry_without_a_state_keeps_the_request(adopted: SimulatedKafka) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
-from msgspec.structs import replace
 
 from integration.write_fixtures import connect_cluster
 from support.builders import spec
@@ -17,7 +16,6 @@ from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
-from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveProgress, MoveSettings, ReplicaMove
 from topiarist.model.outcome import ReconcileReport, Result
@@ -28,7 +26,6 @@ from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan
 
 RATE = 1_000_000
-RATES = ("follower.replication.throttled.rate", "leader.replication.throttled.rate")
 REQUEST, RECORD = "/admin/reassign_partitions", "/topiarist/moves"
 ADOPT = RunOptions(adopt=("*",))
 SETTINGS = MoveSettings(frozenset(MoveKind) - {MoveKind.LEADERS}, RATE, BatchLimits(partitions=2), stall_after=20)
@@ -106,49 +103,6 @@ def test_a_drain_is_carried_out_in_batches(moving: SimulatedKafka) -> None:
     assert max(progress.batch for progress in seen) == 3
     assert sum(len(progress.finished) for progress in seen) == len(plan.topics[0].moves())
     assert not _plan(moving, _spec()).topics
-
-
-def test_a_plan_that_was_carried_out_is_unchanged(moving: SimulatedKafka) -> None:
-    """The same plan again sends nothing, and reports each of its moves as done."""
-    moving.add_topics(Topic("orders", LISTS, {}))
-    plan, seen = _plan(moving, _spec()), list[MoveProgress]()
-    _apply(moving, plan)
-    before = write_checker.read_nodes(moving.connect)
-    report = _apply(moving, plan, on_progress=seen.append)
-    assert [outcome.result for outcome in report.outcomes] == [Result.UNCHANGED], report
-    assert write_checker.read_nodes(moving.connect) == before
-    assert sum(len(progress.finished) for progress in seen) == len(plan.topics[0].moves())
-
-
-def test_a_stopped_run_is_continued(moving: SimulatedKafka) -> None:
-    """A run that ends while a broker lags leaves its batch and throttles; the next one copies the same lists."""
-    moving.add_topics(Topic("orders", LISTS, {}))
-    plan = _plan(moving, _spec())
-    moving.lagging_brokers = {broker for move in plan.topics[0].moves() for broker in move.added}
-    report = _apply(moving, plan, wait=False)
-    assert [outcome.result for outcome in report.outcomes] == [Result.PENDING]
-    assert _throttles(moving)
-    again = _plan(moving, _spec())
-    assert [move.after for move in again.topics[0].moves()] != []
-    assert "batch 1 of 3" in "".join(again.warnings)
-    moving.lagging_brokers = set()
-    moving.run_and_wait(moving._process_reassignment_request)
-    report = _apply(moving, plan)
-    assert [outcome.result for outcome in report.outcomes] == [Result.DONE], report
-    assert _lists(moving) == _after(plan)
-    assert _throttles(moving) == {}
-
-
-def test_a_stall_names_its_cause(moving: SimulatedKafka) -> None:
-    """A replica that never gets in sync ends the run after the declared time; nothing is undone."""
-    moving.add_topics(Topic("orders", LISTS, {}))
-    plan = _plan(moving, _spec())
-    moving.lagging_brokers = {broker for move in plan.topics[0].moves() for broker in move.added}
-    report = _apply(moving, plan, settings=replace(SETTINGS, stall_after=1))
-    assert report.error is not None
-    assert report.error.reason is Reason.MOVES_STALLED
-    assert "throttle of 1,000,000 bytes/s" in str(report.error)
-    assert [outcome.result for outcome in report.outcomes] == [Result.PENDING]
 
 
 POLLED_LISTS: tuple[Replicas, ...] = ((6, 1), (1, 2), (2, 6))

@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -255,18 +255,6 @@ def test_an_interrupt_ends_before_the_next_batch(night: Night, waiting: subproce
     assert night.kafka.client.exists(RECORD) is None
 
 
-def test_a_killed_run_is_shown_and_continued(night: Night, waiting: subprocess.Popen[str]) -> None:
-    """After SIGKILL the status names the batch and what is left of it; the next run finishes."""
-    waiting.kill()
-    waiting.wait()
-    status = night.status()
-    assert (status["batch"]["batch"], status["batch"]["batches"], status["batch"]["partitions"]) == (1, BATCHES, 2)
-    assert [each["own"] for each in status["partitions"]] == [True, True]
-    night.releases_batch()
-    assert night.applies().code == 0
-    assert night.throttles() == []
-
-
 def test_nothing_moves(night: Night) -> None:
     """A cluster without moves has one line below its name; ``moves status`` is the same command."""
     said = night.says("moves", night.manifests)
@@ -296,29 +284,10 @@ def test_the_status_after_a_batch(held: Night) -> None:
     assert "The batch is done, and its throttles are left: run apply as owner default again" in said.words
 
 
-def test_an_offline_broker_is_the_blocker(held: Night) -> None:
-    """A target that is not registered is named as the cause of the wait."""
-    added = held.status()["partitions"][0]["adding"][0]
-    held.kafka.remove_broker(added)
-    assert held.status()["blocker"].startswith(f"broker {added} is not registered")
-    assert f"waits broker {added} is not registered" in held.says("moves", held.manifests).words
-
-
 def _request(kafka: SimulatedKafka, *entries: tuple[str, int, list[int]]) -> None:
     partitions = [{"topic": topic, "partition": number, "replicas": brokers} for topic, number, brokers in entries]
     kafka.client.create(REQUEST, json.dumps({"version": 1, "partitions": partitions}).encode())
     kafka.wait_idle()
-
-
-def test_moves_of_another_client_are_foreign(night: Night) -> None:
-    """A request without a record of topiarist is shown as that of another client."""
-    night.holds_batch()
-    _request(night.kafka, ("orders", 1, [1, 3]))
-    (partition,) = night.status()["partitions"]
-    assert (partition["own"], partition["target"], partition["adding"]) == (False, [1, 3], [3])
-    said = night.says("moves", night.manifests)
-    assert said.code == 0
-    assert "Another client moves replicas: apply waits for it." in said.words
 
 
 @pytest.mark.parametrize(
@@ -333,30 +302,6 @@ def test_an_entry_that_never_ends_is_an_error(night: Night, entry: tuple[str, in
     assert said.code == 1
     assert remedy in said.words
     assert "Stuck" in said.out
-
-
-def test_a_request_that_cannot_be_read_is_an_error(night: Night) -> None:
-    """A malformed request blocks every reassignment."""
-    night.kafka.moves_replicas = False
-    night.kafka.client.create(REQUEST, b"{")
-    said = night.says("moves", night.manifests)
-    assert said.code == 1
-    assert "blocks every reassignment" in said.words
-
-
-def test_throttles_of_other_clients_are_shown(held: Night) -> None:
-    """Of another client are a key that no record has, and a value that it changed after topiarist had set it."""
-    first = held.status()["throttles"][0]
-    assert first["entity"].startswith("brokers/")
-    held.kafka.client.set(f"/config/{first['entity']}", config_bytes({first["config"]: "7"}))
-    held.kafka.client.ensure_path("/config/brokers/<default>")
-    held.kafka.client.set("/config/brokers/<default>", config_bytes({RATE_KEYS[0]: "9"}))
-    assert {"entity": "brokers/<default>", "config": RATE_KEYS[0], "value": "9"} in held.status()[
-        "unexplainedThrottles"
-    ]
-    words = held.says("moves", held.manifests).words
-    assert f"changed {first['entity']} {first['config']}: topiarist set 52428800, and it is 7 now; it stays" in words
-    assert f"brokers/<default> {RATE_KEYS[0]} = 9: not set by a batch of topiarist" in words
 
 
 def test_clear_is_refused_while_brokers_copy(held: Night) -> None:
@@ -439,50 +384,6 @@ def test_the_report_of_an_interrupted_run_is_reverted_too(night: Night) -> None:
         partition: replicas for partition, replicas in enumerate(LISTS) if 6 in replicas
     }
     assert topic["refusals"] == []
-
-
-def _move_to(night: Night, partition: int, brokers: list[int]) -> None:
-    _request(night.kafka, ("orders", partition, brokers))
-    wait_until(lambda: night.kafka.client.exists(REQUEST) is None, "the controller to end the reassignment")
-
-
-def test_a_partition_with_another_list_is_refused(drained: Night) -> None:
-    """Only the partition that another client moved since then is refused; the others are moved back."""
-    _move_to(drained, 0, [2, 1])
-    (topic,) = json.loads(drained.reverts("--format", "json").out)["clusters"][0]["topics"]
-    (change,) = topic["changes"]
-    assert [move["partition"] for move in change["moves"]] == [2, 3, 4, 5]
-    (refusal,) = topic["refusals"]
-    assert refusal["reason"] == "StateConflict"
-    assert "partition 0 was to be on" in refusal["message"]
-    assert "is on [2, 1] now" in refusal["message"]
-
-
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (lambda night: night.declare(drained="[]", allowed="Racks"), "MoveNotAllowed"),
-        (lambda night: night.declare(drained="[6]"), "ExcludedBrokers"),
-        (lambda night: night.kafka.remove_broker(6), "UnknownBrokers"),
-    ],
-    ids=["kind", "drained", "offline"],
-)
-def test_a_revert_obeys_the_cluster(drained: Night, spoil: Callable[[Night], object], reason: str) -> None:
-    """A kind that the Cluster does not allow, a drained target and an offline target are refused."""
-    spoil(drained)
-    (topic,) = json.loads(drained.reverts("--format", "json").out)["clusters"][0]["topics"]
-    assert topic["changes"] == []
-    assert [refusal["reason"] for refusal in topic["refusals"]] == [reason]
-
-
-def test_a_recreated_topic_is_not_reverted(drained: Night) -> None:
-    """A topic of the same name with another id is another topic."""
-    drained.kafka.client.create("/admin/delete_topics/orders", b"")
-    drained.kafka.wait_idle()
-    drained.kafka.add_topics(Topic("orders", LISTS, {}))
-    (topic,) = json.loads(drained.reverts("--format", "json").out)["clusters"][0]["topics"]
-    assert [refusal["reason"] for refusal in topic["refusals"]] == ["StateConflict"]
-    assert "another topic" in topic["refusals"][0]["message"]
 
 
 def test_a_report_of_another_cluster_is_an_error(drained: Night) -> None:

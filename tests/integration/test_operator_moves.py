@@ -32,7 +32,7 @@ LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
 
 MOVES = {"allow": ["Drain"], "throttle": "1MiB", "batch": {"partitions": 2}}
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-REQUEST, RECORD = "/admin/reassign_partitions", "/topiarist/moves"
+RECORD = "/topiarist/moves"
 
 
 class Passes:
@@ -179,70 +179,6 @@ def test_a_restart_continues_the_count(passes: Passes) -> None:
     assert passes.events == ["MovesStarted"]
 
 
-def test_a_stall_names_its_cause_and_ends(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without progress for ``stallAfter`` the conditions are MovesStalled with one Event, until a partition is done."""
-    clock = [0.0]
-    monkeypatch.setattr("topiarist.kubernetes.moves.time.monotonic", lambda: clock[0])
-    passes.declare(stallAfter="10m")
-    passes.run()
-    for clock[0] in (1.0, 599.0):
-        passes.run()
-        assert passes.condition("Moving")[1] == "Moving"
-    for clock[0] in (602.0, 640.0):
-        passes.run()
-        assert passes.condition("Moving")[1] == "MovesStalled"
-    assert "no progress for 600 s: broker " in passes.condition("Moving")[2]
-    assert passes.condition("Stalled", "topic")[:2] == ("True", "MovesStalled")
-    assert passes.condition("Ready")[0] == "True"
-    passes.copy()
-    passes.run()
-    assert passes.condition("Moving")[1] == "Moving"
-    assert passes.events == ["MovesStarted", "MovesStalled"]
-
-
-def test_an_offline_broker_is_named_before_the_stall(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a minute after the last progress, the condition says which broker the batch waits for."""
-    clock = [0.0]
-    monkeypatch.setattr("topiarist.kubernetes.moves.time.monotonic", lambda: clock[0])
-    result = passes.run()
-    assert result.moves is not None
-    target = result.moves.copying_brokers[0]
-    passes.kafka.remove_broker(target)
-    for clock[0] in (0.0, 31.0):
-        passes.run()
-    assert f"broker {target} is not registered" in passes.condition("Moving")[2]
-    assert passes.condition("Moving")[1] == "Moving"
-
-
-def test_a_ghost_holds_all_moves(passes: Passes) -> None:
-    """An entry that the controller never removes is StuckReassignment with its remedy; no batch is sent."""
-    passes.kafka.moves_replicas = False
-    entry = {"topic": "ghost", "partition": 0, "replicas": [1, 2]}
-    passes.kafka.client.create(REQUEST, json.dumps({"version": 1, "partitions": [entry]}).encode())
-    passes.run()
-    passes.run()
-    status, reason, message = passes.condition("Moving")
-    assert (status, reason) == ("True", "StuckReassignment")
-    assert "ghost, partition 0" in message
-    assert "Admin API" in message
-    assert passes.state is SyncState.MOVING
-    assert passes.kafka.client.exists(RECORD) is None
-
-
-def test_a_request_of_another_client_is_waited_for(passes: Passes) -> None:
-    """While another client moves replicas, no batch is sent, and the condition says what the moves wait for."""
-    passes.kafka.moves_replicas = False
-    passes.kafka.add_topics(Topic("theirs", ((1, 2),), {}))
-    entry = {"topic": "theirs", "partition": 0, "replicas": [1, 3]}
-    passes.kafka.client.create(REQUEST, json.dumps({"version": 1, "partitions": [entry]}).encode())
-    result = passes.run()
-    assert result.moves is not None
-    assert not result.moves.is_sent
-    assert "a reassignment of 1 partition by another client" in passes.condition("Moving")[2]
-    assert passes.condition("Ready", "topic")[:2] == ("False", "Moving")
-    assert passes.events == []
-
-
 def test_a_new_throttle_reaches_the_batch_in_flight(passes: Passes) -> None:
     """A changed rate in the Cluster is set while the batch is in flight, which is the remedy for a stall."""
     passes.run()
@@ -250,25 +186,6 @@ def test_a_new_throttle_reaches_the_batch_in_flight(passes: Passes) -> None:
     passes.declare(throttle="5MiB")
     passes.run()
     assert passes.throttle() == str(5 * 1024**2)
-
-
-def test_a_pause_sends_no_batch_and_shows_the_one_in_flight(passes: Passes) -> None:
-    """A paused Cluster writes nothing, not even throttles; what is in flight is shown, and a throttle that is left."""
-    passes.run()
-    passes.declare(paused=True)
-    result = passes.run()
-    assert result.moves is not None
-    assert len(result.moves.in_flight) == 2
-    assert passes.state is SyncState.PAUSED
-    passes.copy()
-    result = passes.run()
-    assert result.moves is not None
-    assert result.moves.throttle_left
-    assert passes.throttle()
-    assert "throttles" in passes.condition("Moving")[2]
-    passes.declare()
-    passes.run()
-    assert passes.condition("Moving")[2].startswith("3 partitions left")
 
 
 def test_a_freeze_sends_no_batch(passes: Passes) -> None:
@@ -295,23 +212,6 @@ def test_an_unhealthy_partition_is_refused(passes: Passes) -> None:
     assert passes.condition("Ready", "topic")[:2] == ("False", "NotInSync")
     assert passes.state is SyncState.WAITING
     assert passes.kafka.client.exists(RECORD) is None
-
-
-@pytest.mark.parametrize(
-    ("moves", "reason", "state"),
-    [
-        ({"throttle": None}, "ThrottleMissing", SyncState.REFUSED),
-        ({"allow": ["Factor"]}, "MoveNotAllowed", SyncState.REFUSED),
-    ],
-)
-def test_refused_moves_have_their_reason(passes: Passes, moves: Any, reason: str, state: SyncState) -> None:
-    """A Topic that may not be moved shows the reason like every other refusal, and is not Moving."""
-    declared = {key: value for key, value in {**MOVES, **moves}.items() if value is not None}
-    passes.cluster = resource_bodies.cluster(adopt=["*"], drainBrokers=[6], moves=declared)
-    passes.run()
-    assert passes.state is state
-    assert passes.condition("Ready", "topic")[:2] == ("False", reason)
-    assert not [each for each in passes.topic.status["conditions"] if each["type"] == "Moving"]
 
 
 def test_a_replica_that_another_client_moves_back_leaves_again(passes: Passes) -> None:

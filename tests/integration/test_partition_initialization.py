@@ -22,19 +22,15 @@ from integration.test_terminal import typed
 from integration.write_fixtures import InterceptingProxy, connect_cluster
 from support.cli.runs import document, run_topiarist, start_topiarist
 from support.spec_builders import apply_results, plan_specs, topic_spec
-from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import topics as topics_
-from topiarist.adapters.zookeeper.codec.topics import encode_config
 from topiarist.adapters.zookeeper.write import write_context
 from topiarist.model.outcome import FINISHED, Outcome, Result, evaluate_progress, partitions_to_initialize
 from topiarist.model.plan import TopicPlan
-from topiarist.model.state import Freeze
 from topiarist.ports import WriteControl
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
@@ -328,67 +324,6 @@ def test_an_interrupt_while_it_is_held_back_ends_the_run(cluster: SimulatedKafka
     results, summary = report(held.report)
     assert Counter(map(tuple, results.values())) == {("done",): held.written, ("skipped",): 40 - held.written}
     assert summary["exit"] == 130
-
-
-@pytest.mark.slow
-def test_a_cluster_that_is_frozen_meanwhile_gets_nothing_more(
-    cluster: SimulatedKafka, client: KazooClient, held: Held
-) -> None:
-    """A freeze during pacing stops the run: its next transaction is never executed."""
-    client.set("/topiarist/gate", own_values.encode_freeze(Freeze("moving racks", "ada", "2026-01-31T12:00:00Z")))
-    held.release()
-    code, out, err = held.ended()
-    assert code == 4
-    assert "frozen by ada since 2026-01-31T12:00:00Z: moving racks" in err
-    assert f"Applied: {held.written} done, {40 - held.written} skipped." in out
-    assert topics(cluster) == NAMES[: held.written]
-
-
-@pytest.mark.slow
-def test_another_controller_meanwhile_is_found_and_gone_on_with(cluster: SimulatedKafka, held: Held) -> None:
-    """After a failover during pacing the checks of the old epoch fail, the run reads again, and completes all
-    changes.
-    """
-    cluster.client.delete("/controller")
-    held.release()
-    cluster.wait_idle()
-    code, out, err = held.ended()
-    assert (code, err.splitlines()[-1]) == (0, "40 topics initialized by the controller")
-    assert "Applied: 40 done." in out
-    assert topics(cluster) == NAMES
-
-
-@pytest.mark.slow
-def test_a_connection_that_drops_meanwhile_comes_back(cluster: SimulatedKafka, proxy: Proxy, held: Held) -> None:
-    """A connection that drops during pacing is restored in the same session, with the same lock."""
-    before = locks(cluster)
-    connections = len(proxy.connections)
-    proxy.drop()
-    wait_until(lambda: len(proxy.connections) > connections, "the run to connect again")
-    assert locks(cluster) == before
-    held.release()
-    code, out, _ = held.ended()
-    assert (code, "Applied: 40 done." in out) == (0, True)
-
-
-@pytest.mark.slow
-def test_what_moves_meanwhile_is_seen_when_it_is_written(
-    cluster: SimulatedKafka, client: KazooClient, held: Held
-) -> None:
-    """A topic that another client creates under the name of a waiting topic is a conflict and stays unchanged."""
-    config = encode_config({"retention.ms": "7"})
-    client.create(f"/config/topics/{NAMES[-1]}", config)
-    client.create(f"/brokers/topics/{NAMES[-1]}", topics_.encode_topic(((1, 2, 3),) * 4))
-    held.release()
-    code, out, _ = held.ended()
-    assert (code, "Applied: 39 done, 1 conflict." in out) == (5, True)
-    assert write_checker.decode_topics(write_checker.read_nodes(cluster.connect))[NAMES[-1]]["partitions"]["3"] == [
-        1,
-        2,
-        3,
-    ]
-    assert client.get(f"/config/topics/{NAMES[-1]}")[0] == config
-    assert client.exists(f"/topiarist/topics/{NAMES[-1]}") is None
 
 
 def test_a_controller_that_does_nothing_ends_the_run(cluster: SimulatedKafka, tmp_path: Path) -> None:

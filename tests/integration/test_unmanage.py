@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from kazoo.client import KazooClient
 
@@ -15,11 +13,11 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
-from topiarist.errors import Reason, TopiaristError
+from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan
-from topiarist.model.run_options import ALL_TOPICS, RunOptions
-from topiarist.model.state import Freeze, OwnershipRecord
+from topiarist.model.run_options import RunOptions
+from topiarist.model.state import OwnershipRecord
 from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage
 
 RECORD = "/topiarist/topics/orders"
@@ -79,62 +77,6 @@ def test_a_record_that_moved_stays(ours: SimulatedKafka, proxy: Proxy, client: K
     assert client.get(RECORD)[0] == theirs
 
 
-def test_a_record_that_went_meanwhile_is_already_so(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """Two runs that unmanage the same topic do not disturb each other."""
-    with connect_cluster(proxy.through(ours.connect)) as port:
-        plan = released(port, "orders")
-        proxy.hold(2, lambda: client.delete(RECORD))
-        assert apply_results(port, plan) == {"orders": Result.UNCHANGED}
-        assert proxy.triggered.is_set()
-
-
-def test_without_the_lock_no_record_goes(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """The transaction checks the lock's node like every other transaction (F6)."""
-
-    def take_it_away() -> None:
-        (path,) = lock_nodes(ours)
-        client.delete(path)
-
-    with verify_changes(ours.connect), connect_cluster(proxy.through(ours.connect)) as port:
-        plan = released(port, "orders")
-        proxy.hold(2, take_it_away)
-        with pytest.raises(TopiaristError) as raised:
-            apply_results(port, plan)
-    assert raised.value.reason is Reason.SESSION_LOST
-
-
-def test_a_freeze_in_between_keeps_the_record(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """A freeze between plan and write keeps every record."""
-    frozen = own_values.encode_freeze(Freeze("inventory", "ada"))
-    with verify_changes(ours.connect), connect_cluster(proxy.through(ours.connect)) as port:
-        plan = released(port, "orders")
-        proxy.hold(2, lambda: client.set("/topiarist/gate", frozen))
-        with pytest.raises(TopiaristError) as raised:
-            apply_results(port, plan)
-    assert raised.value.reason is Reason.FROZEN
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"/migration": b'{"version":0,"kraft_metadata_offset":-1}'}, Reason.KRAFT_MIGRATION),
-        ({"/topiarist/gate": b'{"version":1,"state":"frozen"}'}, Reason.FROZEN),
-    ],
-)
-def test_a_closed_cluster_keeps_its_records(
-    ours: SimulatedKafka, proxy: Proxy, client: KazooClient, change: dict[str, bytes], reason: Reason
-) -> None:
-    """A write block withholds the plan with its reason; no write is sent."""
-    for path, data in change.items():
-        client.ensure_path(path)
-        client.set(path, data)
-    with connect_cluster(proxy.through(ours.connect)) as port:
-        plan = released(port, "orders")
-        assert [finding.reason for finding in plan.topics[0].refusals] == [reason]
-        assert apply_results(port, plan) == {}
-    assert proxy.writes == 0
-
-
 def test_a_stale_record_goes_and_the_stranger_stays(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
     """If another client recreates the topic, even between plan and write, only topiarist's record is removed (F33)."""
 
@@ -150,27 +92,6 @@ def test_a_stale_record_goes_and_the_stranger_stays(ours: SimulatedKafka, proxy:
         assert proxy.triggered.is_set()
         assert port.read().topics["orders"].record is None
     assert write_checker.decode_configs(write_checker.read_nodes(ours.connect))["orders"] == {"retention.ms": "1"}
-
-
-def test_a_tombstone_goes(ours: SimulatedKafka) -> None:
-    """Unmanage removes the deletion record of a deleted topic, so that no trace of its name is left."""
-    with connect_cluster(ours.connect) as port:
-        apply_results(port, plan_specs(port, topic_spec("orders", ensure="Absent")))
-        ours.wait_idle()
-        assert port.read().dangling_records["orders"].deleted
-        assert apply_results(port, released(port, "orders")) == {"orders": Result.DONE}
-        assert "orders" not in port.read().dangling_records
-
-
-def test_the_owner_of_the_record_decides(ours: SimulatedKafka, client: KazooClient) -> None:
-    """Another owner's record stays, with its reason, unless the run takes ownership."""
-    client.set(RECORD, json.dumps({"version": 1, "owner": "shop", "config": []}, separators=(",", ":")).encode())
-    with connect_cluster(ours.connect) as port:
-        refused = released(port, "orders")
-        assert [finding.reason for finding in refused.topics[0].refusals] == [Reason.NOT_OWNED]
-        assert not refused.has_changes
-        taking = released(port, "orders", run=RunOptions(take_ownership=ALL_TOPICS))
-        assert apply_results(port, taking) == {"orders": Result.DONE}
 
 
 def test_the_first_run_on_a_cluster_may_be_a_release(cluster: SimulatedKafka, proxy: Proxy) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.security import make_acl
 
 from conftest import BROKERS
 from integration.write_fixtures import (
@@ -45,7 +44,6 @@ from topiarist.adapters.zookeeper.write.writer import BATCH_SIZE, MAX_IN_FLIGHT,
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.outcome import Result
-from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.state import Freeze, OwnershipRecord
 
 
@@ -98,36 +96,6 @@ def test_one_transaction_for_each_topic(cluster: SimulatedKafka, proxy: Proxy) -
     assert proxy.requests["multi"] == 4
     assert proxy.requests["create"] == 5
     assert proxy.requests["delete"] == 1
-
-
-def test_new_nodes_have_the_permissions_of_their_siblings(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """Topics, configs, notifications and topiarist's nodes have the ACLs of their siblings."""
-    create_mixed_topics(cluster)
-    acl = [make_acl("world", "anyone", read=True, create=True, delete=True, write=True)]
-    for parent in ("/brokers/topics", "/config/topics", "/config/changes"):
-        client.set_acls(parent, acl)
-    with connect_cluster(cluster.connect) as port:
-        apply_results(port, plan_specs(port, *DESIRED_SPECS))
-    change = f"/config/changes/{client.get_children('/config/changes')[0]}"
-    paths = ("/brokers/topics/create", "/config/topics/create", change, "/topiarist", "/topiarist/topics/create")
-    assert {path: client.get_acls(path)[0] for path in paths} == dict.fromkeys(paths, acl)
-
-
-def test_an_owner_cannot_touch_anothers_topics(cluster: SimulatedKafka) -> None:
-    """Two teams with different owners on one cluster cannot change each other's topics, until one takes ownership."""
-    create_mixed_topics(cluster)
-    with connect_cluster(cluster.connect) as port:
-        apply_results(port, plan_specs(port, *DESIRED_SPECS))
-        other = plan_specs(port, topic_spec("configure", config={"retention.ms": 9}), run=RunOptions(owner="team-b"))
-        assert [finding.reason for finding in other.topics[0].refusals] == [Reason.NOT_OWNED]
-        taken = RunOptions(owner="team-b", take_ownership=ALL_TOPICS)
-        assert apply_results(
-            port, plan_specs(port, topic_spec("configure", config={"retention.ms": 9}), run=taken)
-        ) == {"configure": Result.DONE}
-    assert (
-        json.loads(write_checker.read_nodes(cluster.connect)["/topiarist/topics/configure"].data or b"")["owner"]
-        == "team-b"
-    )
 
 
 @pytest.mark.slow

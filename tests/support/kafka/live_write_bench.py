@@ -29,9 +29,9 @@ SYNC_TIMEOUT_S = 60.0
 class LiveBench(Bench):
     """A bench with real brokers."""
 
-    def __init__(self, bootstrap: str, access: KafkaAccess | None = None) -> None:
+    def __init__(self, bootstrap: str) -> None:
         super().__init__()
-        self.live = Session(access or KafkaAccess(bootstrap), 10.0)
+        self.live = Session(KafkaAccess(bootstrap), 10.0)
         self.session: Any = self.live
 
     def _topic(self, name: str) -> TopicState | None:

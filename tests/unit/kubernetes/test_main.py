@@ -16,7 +16,7 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
@@ -37,7 +37,7 @@ from support.virtual_time import real_time
 from support.waiting import wait_until
 from topiarist.cli.commands.operator import command
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import client, main
+from topiarist.kubernetes import main
 from topiarist.kubernetes.client import ApiError, KubernetesClient, LeaseTimings
 from topiarist.kubernetes.main import RECONCILE_TIMEOUT_S, OperatorOptions, Probes, login, run
 
@@ -745,25 +745,6 @@ def test_the_level_is_a_setting(level: str, messages: list[str]) -> None:
     found = [json.loads(line)["message"] for line in logged("json", level)]
     assert [text for text in messages if not any(each.startswith(text) for each in found)] == []
     assert len(found) == len(messages)
-
-
-def test_times_as_kubernetes_writes_them() -> None:
-    """Whole seconds in conditions, microseconds in Events and Leases; always in UTC."""
-    moment = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=UTC)
-    assert client.format_time(moment) == "2026-01-31T12:00:00Z"
-    assert datetime.fromisoformat(client.format_micro_time_now()).utcoffset() == timedelta(0)
-    assert client.format_micro_time_now()[-8] == "."
-    assert len(client.format_micro_time_now()) == len("2026-01-31T12:00:00.000005Z")
-
-
-@pytest.mark.parametrize(
-    ("ago", "counts"),
-    [(timedelta(0), True), (timedelta(hours=23, minutes=59), True), (timedelta(days=1), False), (timedelta(-1), True)],
-)
-def test_a_day(ago: timedelta, counts: bool) -> None:
-    """Deletions of the last day count, also after the clock was set back."""
-    now = datetime(2026, 3, 1, tzinfo=UTC)
-    assert client.is_within_a_day(client.format_time(now - ago), now) is counts
 
 
 def test_nothing_else_is_written_where_the_log_goes() -> None:

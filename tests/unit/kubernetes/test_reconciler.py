@@ -94,20 +94,6 @@ def test_drift_is_reported_or_corrected() -> None:
         assert port.state.topics["orders"].config == {"retention.ms": there}
 
 
-@pytest.mark.parametrize(("allowed", "copied"), [([], True), (["DataLoss"], False), (["DataLoss"], True)])
-def test_data_loss_takes_two_words(allowed: list[str], copied: bool) -> None:
-    """Data loss needs the approval of the Cluster and the Topic's consent to this change."""
-    home, found = resource_bodies.cluster(allowRisk=allowed), states.cluster(owned_topic("orders", retention_ms=LONG))
-    topic = resource_bodies.topic("orders", config={"retention.ms": SHORT})
-    port = MemoryCluster(found)
-    view = reconcile_topics(
-        port, make_request(home, with_approval(resource_bodies.cluster(), topic, found) if copied else topic)
-    )["orders"]
-    done = bool(allowed) and copied
-    assert view.state is (SyncState.SYNCED if done else SyncState.REFUSED)
-    assert refusal_reasons(view) == ([] if done else [Reason.DATA_LOSS])
-
-
 def set_back(port: MemoryCluster, retention: str) -> None:
     """Change the retention of the topic as another client would: its ownership record stays."""
     topic = replace(port.state.topics["orders"], config={"retention.ms": retention})
@@ -156,21 +142,6 @@ def test_owned_topics_without_a_topic_are_counted() -> None:
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_growth_is_disruptive(allowed: bool) -> None:
-    """Growth is disruptive, and is applied unless the Cluster permits no disruptive change."""
-    port = MemoryCluster(states.cluster(owned_topic("orders")))
-    home = resource_bodies.cluster() if allowed else resource_bodies.cluster(allowRisk=[])
-    note = {"annotations": {"topiarist.dev/allow-risk": "sha256:0123456789abcdef"}}
-    topic = resource_bodies.topic("orders", partitions=6, meta=note)
-    view = reconcile_topics(port, make_request(home, topic))["orders"]
-    assert (view.state, refusal_reasons(view)) == (
-        (SyncState.CHANGED, []) if allowed else (SyncState.REFUSED, [Reason.DISRUPTIVE])
-    )
-    assert view.record is not None
-    assert view.record.memory.consent == ""  # it needed none, so a consent to another change still counts
-
-
-@pytest.mark.parametrize("allowed", [True, False])
 def test_ensure_absent_takes_the_clusters_word(allowed: bool) -> None:
     """``ensure: Absent`` needs the Cluster's allowDeletion; after the deletion the topic stays absent."""
     port = MemoryCluster(states.cluster(owned_topic("orders")))
@@ -196,22 +167,6 @@ def test_a_topic_whose_resource_is_deleted_goes_with_it() -> None:
     views = reconcile_topics(port, make_request(resource_bodies.cluster(allowDeletion=True), going, kept, there))
     assert "kept" not in views
     assert [*port.state.topics] == ["kept", "there"]
-
-
-def test_a_held_deletion_says_why_and_how_to_let_go() -> None:
-    """A withheld deletion reports its reason and its fix, for a namespace that is being deleted and for a Cluster that
-    permits no deletion.
-    """
-    going = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
-    port = MemoryCluster(states.cluster(owned_topic("orders")))
-    for home, held in (
-        (resource_bodies.cluster(allowDeletion=True), {"orders": "its namespace is being deleted"}),
-        (resource_bodies.cluster(), {}),
-    ):
-        view = reconcile_topics(port, make_request(home, going, blocked_deletions=held))["orders"]
-        assert (view.state, refusal_reasons(view)) == (SyncState.REFUSED, [Reason.DELETION_HELD])
-        assert "topiarist.dev/retain" in view.refusals[0].hint
-    assert "orders" in port.state.topics
 
 
 def deleted_today(count: int) -> dict[str, OwnershipRecord]:
@@ -276,17 +231,6 @@ def test_what_is_paused_or_observed_is_left_alone() -> None:
     assert views["c"].state is SyncState.PAUSED
 
 
-def test_an_override_may_have_one_cluster_only_observed() -> None:
-    """An override can set one cluster to mode Observe, which is not a pause."""
-    port = MemoryCluster(states.cluster())
-    topic = resource_bodies.topic("orders", overrides=[{"clusters": ["prod"], "mode": "Observe"}])
-    assert reconcile_topics(port, make_request(resource_bodies.cluster(), topic))["orders"].state is SyncState.OBSERVED
-    assert (
-        reconcile_topics(port, make_request(resource_bodies.cluster("other"), topic))["orders"].state
-        is SyncState.CHANGED
-    )
-
-
 def test_only_what_asks_for_it_goes_with_its_resource() -> None:
     """A retained or observed topic remains after its resource is deleted, with any finalizer."""
     observed = {"mode": "Observe", "deletionPolicy": "Delete"}
@@ -315,27 +259,6 @@ def test_a_topic_deleted_by_others_is_not_made_again_in_silence() -> None:
         view = reconcile_topics(MemoryCluster(gone), make_request(home, topic))["orders"]
         assert view.state is state
         assert refusal_reasons(view) == ([Reason.DELETED_EXTERNALLY] if state is SyncState.REFUSED else [])
-
-
-def test_of_two_claims_the_older_counts() -> None:
-    """The older of two claims counts, and the newer Topic names the owner. If the older Topic is deleted, the claim
-    passes on without a deletion.
-    """
-    first, second = resource_bodies.topic("orders"), resource_bodies.topic("more-orders", topicName="orders")
-    port = MemoryCluster(states.cluster())
-    seen = reconcile_cluster(port, make_request(resource_bodies.cluster(), second, first), lambda: False)
-    by_name = {view.candidate.resource.name: view for view in seen.topic_results}
-    assert by_name["orders"].state is SyncState.CHANGED
-    assert refusal_reasons(by_name["more-orders"]) == [Reason.RESOURCE_CONFLICT]
-    assert by_name["more-orders"].refusals[0].message == "Topic shop/orders declares topic orders too, and came first"
-    going = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
-    seen = reconcile_cluster(
-        port, make_request(resource_bodies.cluster(allowDeletion=True), going, second), lambda: False
-    )
-    by_name = {view.candidate.resource.name: view for view in seen.topic_results}
-    assert by_name["more-orders"].state is SyncState.SYNCED
-    assert refusal_reasons(by_name["orders"]) == [Reason.RESOURCE_CONFLICT]
-    assert "orders" in port.state.topics
 
 
 def test_what_is_wrong_with_one_topic_is_that_topics_affair() -> None:

@@ -17,6 +17,11 @@ CODES = range(-1, 130)
 LOOKUPS = {3, 5, 6, 14, 15, 16}
 RETRYABLE = {-1, 3, 5, 6, 7, 8, 13, 14, 15, 16, 19, 20, 41, 51, 56, 74, 75, 78, 89}
 RIGHTS = {29, 30, 31, 53, 65}
+PERMANENT = {
+    *("MESSAGE_TOO_LARGE", "INVALID_TOPIC_EXCEPTION", "INVALID_REQUIRED_ACKS", "UNSUPPORTED_VERSION"),
+    *("INVALID_REQUEST", "UNSUPPORTED_FOR_MESSAGE_FORMAT", "POLICY_VIOLATION", "INVALID_TRANSACTION_TIMEOUT"),
+    *("UNSUPPORTED_COMPRESSION_TYPE", "INVALID_RECORD"),
+}
 
 NAMES = {
     -1: "UNKNOWN_SERVER_ERROR",
@@ -59,8 +64,9 @@ NAMES = {
 
 
 def test_names() -> None:
-    """A code has its name in Kafka's documentation."""
+    """A code has its name in Kafka's documentation; one that Kafka does not have is a number."""
     assert {code: error_codes.error_name(code) for code in NAMES} == NAMES
+    assert error_codes.error_name(250) == "error 250"
 
 
 def test_errors_of_reads() -> None:
@@ -80,20 +86,38 @@ def require_errors_of_reads(code: int) -> None:
     else:
         expected = Reason.UNREACHABLE if code in RETRYABLE else Reason.UNREADABLE
     assert error.reason is expected
+    assert bool(error.hint) is (code in RIGHTS)
     assert error_codes.error_name(code) in error.args[0]
     assert error.args[0].startswith("cannot read: ")
     assert (": why" in error.args[0]) is (code not in RIGHTS)
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (29, "cannot read: User:a lacks Describe on the topic t (TOPIC_AUTHORIZATION_FAILED)"),
+        (35, "cannot read: the brokers do not support it (UNSUPPORTED_VERSION (35))"),
+        (58, "cannot read: SASL_AUTHENTICATION_FAILED (58)"),
+    ],
+)
+def test_words_of_errors(code: int, words: str) -> None:
+    """An error has the operation, and the principal with the right that is missing."""
+    error = error_codes.error_of(code, "cannot read", right="Describe on the topic t", principal="User:a")
+    assert error.args[0] == words
+
+
 def test_classes() -> None:
     """Lookups are repeated for a leader or coordinator that is not there yet, and for nothing else."""
+    assert {error_codes.error_name(code) for code in error_codes.PERMANENT_CODES} == PERMANENT
     assert [code for code in CODES if code in error_codes.LOOKUP_CODES] == sorted(LOOKUPS)
     assert [code for code in CODES if code in error_codes.RETRYABLE_CODES] == sorted(RETRYABLE)
     assert [code for code in CODES if code in error_codes.AUTHORIZATION_CODES] == sorted(RIGHTS)
 
 
-def test_long_messages_are_cut() -> None:
-    """A message of a broker has at most 300 characters."""
+def test_messages_of_brokers() -> None:
+    """A message of a broker moves no cursor, and has at most 300 characters; without one the code is enough."""
+    assert error_codes.describe_error(44, "no\x1b[2J\n") == "POLICY_VIOLATION (44): no\\x1b[2J\\n"
+    assert error_codes.describe_error(44) == "POLICY_VIOLATION (44)"
     assert error_codes.describe_error(44, "x" * 300) == f"POLICY_VIOLATION (44): {'x' * 300}"
     assert len(error_codes.describe_error(44, "x" * 301)) <= len(f"POLICY_VIOLATION (44): {'x' * 300}")
 

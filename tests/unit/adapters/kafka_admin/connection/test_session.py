@@ -144,27 +144,17 @@ def test_further_brokers_are_tried(session: Session, network: Network) -> None:
             f"cannot reach Kafka at {BOOTSTRAP}: one:9092: closed; two:9092: odd",
         ),
         ({"one": REFUSED, "two": OSError(111, "refused")}, Reason.AUTHENTICATION_FAILED, "refused"),
-        (
-            {
-                "one": OSError(1, "x"),
-                "two": TopiaristError(Reason.TLS_FAILED, "tls") if hasattr(Reason, "TLS_FAILED") else REFUSED,
-            },
-            None,
-            "",
-        ),
+        ({"one": OSError(1, "x"), "two": REFUSED}, Reason.AUTHENTICATION_FAILED, "refused"),
     ],
 )
 def test_no_broker_answers(
-    session: Session, network: Network, errors: dict[str, Exception], reason: Reason | None, message: str
+    session: Session, network: Network, errors: dict[str, Exception], reason: Reason, message: str
 ) -> None:
     """The error names each address with its cause; a refusal counts more than a broker that is away."""
     network.errors = errors
     with pytest.raises(TopiaristError) as caught:
         session.any_broker()
-    if reason:
-        assert (caught.value.reason, caught.value.args[0]) == (reason, message)
-    else:
-        assert caught.value in errors.values()
+    assert (caught.value.reason, caught.value.args[0]) == (reason, message)
 
 
 def test_a_refusal_of_one_broker(session: Session, network: Network) -> None:

@@ -13,15 +13,11 @@ from topiarist.adapters.kafka_admin.write.requests import (
     Certainty,
     CreatedTopic,
     Element,
-    Right,
-    not_made_outcome,
     read_config_answer,
     read_create_answer,
     read_delete_answer,
     read_growth_answer,
 )
-from topiarist.errors import Reason
-from topiarist.model.outcome import Result
 
 
 def element(name: str, code: int, message: str | None = None) -> Any:
@@ -89,56 +85,3 @@ def test_topic_ids_have_kafkas_own_text_form(number: int) -> None:
     text = encode_topic_id(topic_id)
     assert len(text) == 22
     assert decode_topic_id(text) == topic_id
-
-
-@pytest.mark.parametrize(
-    ("code", "certainty"),
-    [
-        (0, Certainty.ACCEPTED),
-        (7, Certainty.LATE),
-        (13, Certainty.LATE),
-        (-1, Certainty.UNKNOWN),
-        (None, Certainty.UNKNOWN),
-        (41, Certainty.NOT_CONTROLLER),
-        (89, Certainty.THROTTLED),
-        (44, Certainty.NOT_MADE),
-        (9999, Certainty.NOT_MADE),
-    ],
-)
-def test_the_certainty_of_each_code(code: int | None, certainty: Certainty) -> None:
-    """A code is a success, a doubt, or proof that nothing was made."""
-    assert Element(code).certainty is certainty
-
-
-@pytest.mark.parametrize(
-    ("code", "result", "reason", "words"),
-    [
-        (3, Result.CONFLICT, Reason.STATE_CONFLICT, "UNKNOWN_TOPIC_OR_PARTITION (3)"),
-        (29, Result.FAILED, Reason.NO_PERMISSION, "Alter on the topic"),
-        (31, Result.FAILED, Reason.NO_PERMISSION, "Alter on the topic"),
-        (36, Result.CONFLICT, Reason.STATE_CONFLICT, "exists now"),
-        (37, Result.CONFLICT, Reason.STATE_CONFLICT, "another partition count"),
-        (39, Result.CONFLICT, Reason.STATE_CONFLICT, "replica lists"),
-        (40, Result.REFUSED, Reason.CONFIG_INVALID, "INVALID_CONFIG (40): said"),
-        (41, Result.FAILED, Reason.NO_CONTROLLER, "NOT_CONTROLLER (41)"),
-        (44, Result.REFUSED, Reason.POLICY_VIOLATION, "POLICY_VIOLATION (44): said"),
-        (60, Result.REFUSED, Reason.REASSIGNMENT_IN_PROGRESS, "said"),
-        (73, Result.REFUSED, Reason.DELETION_DISABLED, "said"),
-        (89, Result.FAILED, Reason.THROTTLED, "said"),
-        (100, Result.CONFLICT, Reason.STATE_CONFLICT, "recreated"),
-        (-1, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, "UNKNOWN_SERVER_ERROR (-1): said"),
-        (None, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, "not for this one"),
-        (9999, Result.FAILED, Reason.WRITE_FAILED, "error 9999 (9999): said"),
-    ],
-)
-def test_the_outcome_of_each_code(code: int | None, result: Result, reason: Reason, words: str) -> None:
-    """Each code has a result, a reason, and a message with the words of the broker."""
-    outcome = not_made_outcome("a", Element(code, "said"), Right.GROW)
-    assert (outcome.topic, outcome.result, outcome.reason) == ("a", result, reason)
-    assert words in outcome.message
-
-
-def test_a_replica_list_with_a_broker_that_was_never_registered_is_refused() -> None:
-    """The run allowed unknown brokers, and the brokers do not: that is no change since the plan."""
-    outcome = not_made_outcome("a", Element(39, "not registered"), Right.CREATE, unknown_brokers=True)
-    assert (outcome.result, outcome.reason) == (Result.REFUSED, Reason.UNKNOWN_BROKERS)
