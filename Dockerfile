@@ -19,6 +19,7 @@ COPY LICENSE README.md ./
 COPY schemas schemas
 COPY manifests/demo manifests/demo
 COPY docs/ci docs/ci
+COPY docs/add-a-topic.md docs/
 COPY operator operator
 RUN pip wheel --no-index --no-deps --no-build-isolation --wheel-dir dist . \
     && pip --python /app/bin/python install --no-index --no-deps dist/*.whl \

@@ -18,9 +18,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = {"goal": "number", "what": "what", "measured": "measured", "wanted": "goal", "gate": "gate, in the same run"}
 
-README_GOALS = ("G1", "G6'", "G15")
-"""The goals with figures in the README: many topics, many writes, many clusters."""
-
 NO_GATE = "none"
 """The gate of a figure without a limit; such a figure has no verdict."""
 
@@ -48,15 +45,6 @@ def table(report: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def readme_table(report: Mapping[str, Any]) -> str:
-    """Return the table for the README; raise ``KeyError`` for a missing figure."""
-    figures = {figure["goal"]: figure for figure in report["figures"]}
-    lines = [row("what", "measured"), row("---", "---")]
-    lines += [row(figures[goal]["what"], figures[goal]["measured"]) for goal in README_GOALS]
-    about = f"By `{report['command']}` on {report['date']}, on {report['machine']['cpus']} cores"
-    return "\n".join([*lines, "", f"{about}. All figures: [performance](docs/internals/performance.md)."]) + "\n"
-
-
 def write_table(page: Path, text: str, target: str) -> None:
     """Write text between the ``begin`` and ``end`` markers of a page for this target of ``make``."""
     pattern = re.compile(rf"(?<=<!-- {target}:begin -->\n).*?(?=<!-- {target}:end -->)", re.DOTALL)
@@ -64,21 +52,20 @@ def write_table(page: Path, text: str, target: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the tables of one file of figures into both pages; return the exit code."""
+    """Write the table of one file of figures into its page; return the exit code."""
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2
     try:
         report = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
         target = report["command"].removeprefix("make ")
-        written = {ROOT / "docs" / "internals" / "performance.md": table(report)}
-        if target == "bench":
-            written[ROOT / "README.md"] = readme_table(report)
+        if not report["figures"]:
+            raise ValueError("there is no figure")
+        text = table(report)
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"{arguments[0]}: not a file of figures: {error!r}", file=sys.stderr)
         return 1
-    for page, text in written.items():
-        write_table(page, text, target)
+    write_table(ROOT / "docs" / "internals" / "performance.md", text, target)
     return 0
 
 

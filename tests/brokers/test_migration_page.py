@@ -11,9 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,11 +26,8 @@ from support.repo.pages import blocks
 from support.repo.walkthrough import (
     CommandOutput,
     PageRun,
-    echo_commands,
-    environment,
-    expected_code,
     output_blocks,
-    run_block,
+    run_on_brokers,
     write_outputs,
 )
 from topiarist.adapters.devcluster.seed import CLUSTER_ID
@@ -250,22 +245,18 @@ def walk(page: str, migration: Migration) -> PageRun:
         "migrate": migration.migrate,
         "upgrade to Kafka 4.4": migration.upgrade,
     }
-    env = environment() | {"PATH": f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}"}
     printed: list[CommandOutput] = []
     codes: list[tuple[str, int, int]] = []
     done = []
+    shown = {kafka.bootstrap: SHOWN_BOOTSTRAP, kafka.connect: SHOWN_CONNECT, migration.cluster_id: CLUSTER_ID}
     for block in blocks(page):
         if name := re.fullmatch("step: (.*)", block.marker):
             done.append(name[1])
             steps[name[1]]()
         elif block.marker.startswith("run on brokers"):
-            script = echo_commands(block.text.replace(SHOWN_BOOTSTRAP, kafka.bootstrap))
-            code, outputs = run_block(script, migration.folder, env)
-            codes.append((f"{block.text}{outputs}", expected_code(block), code))
-            for command, output in outputs:
-                shown = output.replace(kafka.bootstrap, SHOWN_BOOTSTRAP).replace(kafka.connect, SHOWN_CONNECT)
-                shown = shown.replace(migration.cluster_id, CLUSTER_ID)
-                printed.append(CommandOutput(command, hide_chance(shown), block.start))
+            text, expected, code, outputs = run_on_brokers(block, migration.folder, shown)
+            codes.append((text, expected, code))
+            printed += [output._replace(text=hide_chance(output.text)) for output in outputs]
     assert done == [*steps]
     return PageRun(printed, codes)
 

@@ -17,6 +17,7 @@ from topiarist.model.access import ZooKeeperAccess
 
 TOPICS = (Topic("orders", ((1, 2, 3), (2, 3, 4)), {"retention.ms": "1000"}), Topic("clicks", ((1, 2),), {}))
 MANIFESTS = {"topics/prod.clicks.yaml", "topics/prod.orders.yaml", "platform/cluster.yaml"}
+GUIDE = "topics/README.md"
 WORKFLOW = ".github/workflows/topics.yml"
 
 
@@ -52,10 +53,12 @@ def test_a_cluster_becomes_a_repository(
             "wrote platform/cluster.yaml",
             f"wrote {WORKFLOW}",
             "wrote topiarist.yaml",
+            "wrote topics/README.md",
         ]
         assert "Exported: 2 topics of cluster prod to topics." in said.err
         assert f"{WORKFLOW} (GitHub, by the remote at github.com): replace OWNER" in said.err
-        assert files(folder) == {*MANIFESTS, WORKFLOW, "topiarist.yaml"}
+        assert files(folder) == {*MANIFESTS, WORKFLOW, "topiarist.yaml", GUIDE}
+        assert (folder / GUIDE).read_text() == (ROOT / "docs/add-a-topic.md").read_text()
         assert (folder / WORKFLOW).read_text() == (ROOT / "docs/ci/github.yml").read_text()
         assert proxy.writes == 0
         assert run(["validate"]) == 0

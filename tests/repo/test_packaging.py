@@ -53,6 +53,7 @@ def data_files(parent: Path) -> dict[str, bytes]:
     return (
         schemas
         | {f"demo/{file.relative_to(demo)}": file.read_bytes() for file in demo.rglob("*.yaml")}
+        | {"add-a-topic.md": (parent / "docs" / "add-a-topic.md").read_bytes()}
         | {f"ci/{file.name}": file.read_bytes() for file in (parent / "docs" / "ci").iterdir()}
         | {str(file.relative_to(package)): file.read_bytes() for file in assets}
     )

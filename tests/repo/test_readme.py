@@ -13,13 +13,16 @@ import pytest
 
 from support.checkout import ROOT
 from support.cli.runs import without_notice
-from support.repo.pages import blocks
+from support.repo.pages import blocks, links
 from support.repo.walkthrough import COMMAND, PageRun, output_blocks, run_page, write_outputs
 
-WALKED = (
-    ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("tutorial", "adopting", "move-replicas")),
-)
+DOCS = ROOT / "docs"
+WALKED = tuple(DOCS / f"{name}.md" for name in ("tutorial", "adopting", "move-replicas"))
+FRONT = (ROOT / "README.md", *(DOCS / f"{name}.md" for name in ("quickstart", "add-a-topic")))
+"""The pages for new users; ``tests/brokers/test_quickstart.py`` runs them with real brokers."""
+
+MOST_LINES = {"README.md": 130, "add-a-topic.md": 80}
+"""The lines of the pages that are read first and in one go."""
 
 pytestmark = [pytest.mark.core, pytest.mark.slow, pytest.mark.xdist_group("walked pages")]
 
@@ -77,7 +80,7 @@ def test_a_second_run_finds_nothing_to_do(page: Path, story: PageRun) -> None:
     assert "No changes: 3 topics match their manifests." in said[0], page
 
 
-@each_page
+@pytest.mark.parametrize("page", [*WALKED, *FRONT], ids=lambda page: page.stem)
 def test_every_shell_block_is_run_or_says_why_not(page: Path) -> None:
     """A block without a mark calls only make, and every other unexecuted block gives its reason."""
     for block in blocks(page.read_text()):
@@ -85,3 +88,15 @@ def test_every_shell_block_is_run_or_says_why_not(page: Path) -> None:
             assert all(line.startswith("make ") for line in block.text.splitlines()), block.text
         elif block.language == "sh":
             assert block.marker.startswith(("run", "not run: ", "checked elsewhere")), block.marker
+
+
+def test_the_pages_that_are_read_first_are_short() -> None:
+    """The README and the page for developers have a limit of lines."""
+    lines = {page.name: page.read_text().count("\n") for page in FRONT if page.name in MOST_LINES}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES[name]} == {}
+    assert lines.keys() == MOST_LINES.keys()
+
+
+def test_the_page_for_developers_needs_no_other_page() -> None:
+    """``topiarist init`` writes it into repositories where no other page is, so it has no relative link."""
+    assert links((DOCS / "add-a-topic.md").read_text()) == []

@@ -84,11 +84,11 @@ def test_where_the_project_is_only_unpacked(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_pages_name_every_extra() -> None:
-    """README describes every extra and its installation from a checkout and from a wheel."""
-    text = (ROOT / "README.md").read_text()
+    """The page of installation describes every extra and its installation from a checkout and from a wheel."""
+    text = (ROOT / "docs" / "install.md").read_text()
     for extra in EXTRAS:
         assert f"`{extra}`" in text
-    assert "pip install '.[operator]'" in text
+    assert "pip install '.[drift,operator]'" in text
     assert ".whl[operator]'" in text
 
 

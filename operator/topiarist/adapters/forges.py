@@ -1,7 +1,7 @@
-"""The forge of a git repository, and the CI configuration that the documentation has for it.
+"""The forge of a git repository, and the CI configuration and the guide that the documentation has for it.
 
-``topiarist init`` calls ``detect_forge`` and writes ``read_sample``. The samples are the files of ``docs/ci``; the
-package has them.
+``topiarist init`` calls ``detect_forge`` and writes ``read_sample`` and ``read_guide``. The samples are the files of
+``docs/ci``; the package has them.
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ def detect_forge(root: Path) -> tuple[str, str]:
 def read_sample(forge: Forge) -> str:
     """Return the CI configuration that the documentation has for a forge."""
     return (files("topiarist") / "ci" / forge.sample).read_text(encoding="utf-8")
+
+
+def read_guide() -> str:
+    """Return the documentation's page for developers who add a topic to a repository."""
+    return (files("topiarist") / "add-a-topic.md").read_text(encoding="utf-8")
 
 
 def _remote_host(root: Path) -> str:

@@ -16,7 +16,7 @@ import click
 from msgspec.structs import replace
 
 from topiarist.adapters import atomic_files
-from topiarist.adapters.forges import FORGES, Forge, detect_forge, read_sample
+from topiarist.adapters.forges import FORGES, Forge, detect_forge, read_guide, read_sample
 from topiarist.adapters.manifests import loader
 from topiarist.adapters.manifests import yaml_text as dump
 from topiarist.adapters.manifests.files import SUFFIXES
@@ -42,6 +42,9 @@ from topiarist.text import format_count, printable
 
 _PLATFORM_FOLDER = "platform/"
 """The folder of Cluster and Policy documents, as the CI configurations expect it."""
+
+_GUIDE_FILE = f"{TOPICS_FOLDER}README.md"
+"""The guide for developers who add a topic; forges show it below the list of topics."""
 
 AUTO, NO_CI = "auto", "none"
 """The values of ``--ci`` that are no forge."""
@@ -99,6 +102,8 @@ def write_repository(settings: Settings, folder: str | None, ci: str, *, use_uni
         files[ci_file.forge.path] = read_sample(ci_file.forge)
     if files.keys() - {ci_file.forge.path if ci_file.forge else ""} or not os.path.lexists(PROJECT_FILE):
         files[PROJECT_FILE] = _project_text(files, settings.owner)
+        if not os.path.lexists(_GUIDE_FILE):
+            files[_GUIDE_FILE] = read_guide()
     problems = [*_find_conflicts(files)]
     new_files = {path: text for path, text in files.items() if not _has_text(path, text)}
     if dry_run:
@@ -220,7 +225,7 @@ def _find_conflicts(files: Mapping[str, str]) -> Iterator[str]:
     for path, text in files.items():
         if os.path.lexists(path) and not _has_text(path, text):
             yield f"{printable(path, 200)}: exists with other content; compare it with --dry-run, or move it away"
-    topics = {path for path in files if path.startswith(TOPICS_FOLDER)}
+    topics = {path for path in files if _is_manifest(path)}
     existing = (os.path.join(folder, name) for folder, _, names in os.walk(TOPICS_FOLDER) for name in names)  # noqa: PTH118
     other = next((path for path in sorted(existing) if path.endswith(SUFFIXES) and path not in topics), None)
     if topics and other:
@@ -249,16 +254,20 @@ def _write(files: Mapping[str, str]) -> None:
 
 def _list_files(files: Mapping[str, str]) -> Iterator[str]:
     """Yield the paths of files; those of topics as one line."""
-    topics = [path for path in files if path.startswith(TOPICS_FOLDER)]
+    topics = [path for path in files if _is_manifest(path)]
     if topics:
         yield f"{TOPICS_FOLDER} ({format_count(len(topics), 'file')})"
-    yield from (path for path in files if not path.startswith(TOPICS_FOLDER))
+    yield from (path for path in files if not _is_manifest(path))
+
+
+def _is_manifest(path: str) -> bool:
+    return path.startswith(TOPICS_FOLDER) and path != _GUIDE_FILE
 
 
 def _format_preview(files: Mapping[str, str]) -> str:
     """Return the files that would be written, with their text; of topics the paths alone."""
-    parts = [f"==> {path} <==\n" for path in files if path.startswith(TOPICS_FOLDER)]
-    parts += [f"==> {path} <==\n{text}" for path, text in files.items() if not path.startswith(TOPICS_FOLDER)]
+    parts = [f"==> {path} <==\n" for path in files if _is_manifest(path)]
+    parts += [f"==> {path} <==\n{text}" for path, text in files.items() if not _is_manifest(path)]
     return "\n".join(parts)
 
 

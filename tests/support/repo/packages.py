@@ -26,6 +26,7 @@ def copy_sources(clone: Path) -> Path:
     leave = shutil.ignore_patterns("*.egg-info", "__pycache__")
     for name in ("operator", "schemas", "manifests", "docs/ci"):
         shutil.copytree(ROOT / name, clone / name, symlinks=True, ignore=leave)
+    shutil.copy(ROOT / "docs" / "add-a-topic.md", clone / "docs")
     return clone
 
 

@@ -1,7 +1,7 @@
 """Executable pages: a test runs their commands unchanged and keeps the output.
 
 The hidden comment directly before a block gives its use: ``run`` (with ``exit N`` for another code than 0, or ``in the
-background``), or ``output of: COMMAND`` for the output of a command.
+background``), ``run on brokers`` for one that needs real brokers, or ``output of: COMMAND`` for a command's output.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from support.cli.runs import without_notice
 from support.repo.pages import Block, blocks
 from support.waiting import read_until
 from topiarist.adapters.devcluster.seed import CLUSTER_ID
@@ -105,6 +107,24 @@ def run_page(page: str, folder: Path) -> PageRun:
             for command, output in outputs:
                 printed.append(CommandOutput(command, _CLUSTER_ID.sub(CLUSTER_ID, output), block.start))
     return PageRun(printed, codes)
+
+
+def run_on_brokers(block: Block, folder: Path, shown: Mapping[str, str]) -> tuple[str, int, int, list[CommandOutput]]:
+    """Run a block with this interpreter's ``topiarist``; return its text, its expected and actual code, and its output.
+
+    ``shown`` has the text of the page for each text of the real cluster, such as the address that a user would type.
+    """
+    script = block.text
+    for real, text in shown.items():
+        script = script.replace(text, real)
+    path = f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}"
+    code, outputs = run_block(echo_commands(script), folder, environment() | {"PATH": path})
+    printed = []
+    for command, output in outputs:
+        for real, text in shown.items():
+            command, output = command.replace(real, text), output.replace(real, text)
+        printed.append(CommandOutput(command, without_notice(output), block.start))
+    return f"{block.text}{outputs}", expected_code(block), code, printed
 
 
 def run_block(script: str, folder: Path, env: Mapping[str, str]) -> tuple[int, list[tuple[str, str]]]:

@@ -41,7 +41,7 @@ def files(folder: Path) -> list[str]:
 def test_a_folder_of_manifests_is_copied(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Topics and platform are separate afterwards, byte for byte, and the given folder stays."""
     assert run(["init", "shop"]) == 0
-    assert files(folder) == ["platform/cluster.yaml", "topiarist.yaml", "topics/orders.yaml"]
+    assert files(folder) == ["platform/cluster.yaml", "topiarist.yaml", "topics/README.md", "topics/orders.yaml"]
     assert (folder / "topics/orders.yaml").read_text() == TOPIC
     assert (folder / "shop/topics/orders.yaml").exists()
     assert "the forge is unknown; --ci takes github, gitlab, atlantis" in capsys.readouterr().err
@@ -86,6 +86,14 @@ def test_input_that_cannot_be_used_is_wrong_usage(
     assert run(["init", *words]) == 2
     assert message in capsys.readouterr().err
     assert not (folder / "topiarist.yaml").exists()
+
+
+def test_a_guide_of_the_user_stays(folder: Path) -> None:
+    """A page beside the topics is no conflict, and is never replaced."""
+    (folder / "topics").mkdir()
+    (folder / "topics/README.md").write_text("# Our rules\n")
+    assert run(["init", "shop"]) == 0
+    assert (folder / "topics/README.md").read_text() == "# Our rules\n"
 
 
 def test_an_invalid_manifest_is_not_copied(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,4 +173,4 @@ def test_a_failed_write_says_how_far_it_came(folder: Path, capsys: pytest.Captur
     assert "written before it: 1 file; run the command again to continue" in err
     (folder / "topics").unlink()
     assert run(["init", "shop"]) == 0
-    assert files(folder) == ["platform/cluster.yaml", "topiarist.yaml", "topics/orders.yaml"]
+    assert files(folder) == ["platform/cluster.yaml", "topiarist.yaml", "topics/README.md", "topics/orders.yaml"]

@@ -12,6 +12,14 @@ import click
 
 from topiarist.cli import options
 
+_units = options.option(
+    "--units/--no-units",
+    "use_units",
+    default=True,
+    show_default=True,
+    help="Write times and sizes with units, such as 7d and 1GiB, or as Kafka's numbers.",
+)
+
 
 @click.command(
     "init",
@@ -34,7 +42,7 @@ Exit codes: 0 written, or nothing to write; 1 error, or a file exists with other
 @options.kafka_version
 @options.owner
 @options.verbosity
-@options.option("--units", "use_units", is_flag=True, help="Write times and sizes with units, such as 7d and 1GiB.")
+@_units
 @options.option(
     "--ci",
     type=click.Choice(["auto", "github", "gitlab", "atlantis", "none"]),
@@ -48,7 +56,8 @@ def command(folder: str | None, use_units: bool, ci: str, dry_run: bool, **value
 
     With an address, the topics of the cluster are exported, as by topiarist export. With FOLDER, which export or
     another user has written, its manifests are copied. With neither, those in topics/ and platform/ are used. Topics
-    are in topics/, and the Cluster is in platform/, which a branch cannot override in CI.
+    are in topics/, beside a guide for developers, and the Cluster is in platform/, which a branch cannot override in
+    CI.
 
     A file that exists is never replaced. Writes nothing to the cluster: read-only credentials are enough.
     """
@@ -84,7 +93,7 @@ Exit codes: 0 written; 1 error, nothing was written; 2 usage error.
     metavar="DIR",
     help="Folder to write to; it must not exist, or be empty.",
 )
-@options.option("--units", "use_units", is_flag=True, help="Write times and sizes with units, such as 7d and 1GiB.")
+@_units
 def export_command(folder: Path, *, use_units: bool, **values: Any) -> None:
     """Write the topics of one cluster as manifests: one file per topic, and a Cluster with defaults.
 
