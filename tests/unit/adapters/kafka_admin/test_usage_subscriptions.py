@@ -41,7 +41,14 @@ def test_an_assignment_names_the_topics_with_partitions() -> None:
     assert decode_assignment(b"") == frozenset()
 
 
-@pytest.mark.parametrize("data", [b"", b"\0", b"\0\1opaque", subscription("a")[:8], struct.pack(">hi", 1, -1)])
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"", b"\0", b"\0\1opaque", subscription("a")[:8], struct.pack(">hi", 1, -1)),
+        struct.pack(">hih", 1, 1, -1) + b"abcd",
+        struct.pack(">hih", 1, 1, 0) + b"abcd",
+    ],
+)
 def test_other_bytes_are_no_subscription(data: bytes) -> None:
     """What is not of the form is an error, never an empty subscription."""
     with pytest.raises(Undecodable):

@@ -74,7 +74,7 @@ def find_refusals(session: Session, plan: Plan, *, keeps_records: bool = True) -
     if moved:
         allowed = read_again(lambda: _read_allowed(session.any_broker(), [topic.topic for topic in moved]))
         for topic in moved:
-            issues[topic.topic] = [*_find_denied(topic, allowed)]
+            issues.setdefault(topic.topic, []).extend(_find_denied(topic, allowed))
     remote = {
         topic.topic: changes
         for topic in topics

@@ -145,6 +145,29 @@ def test_details_of_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
         login.run(SaslAuthenticate=list(answers))
 
 
+def test_long_words_of_a_refusal_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message of a broker has at most 300 signs in an error."""
+    login = Login(monkeypatch, Exchange())
+    with pytest.raises(LoginRefused) as caught:
+        login.run(SaslAuthenticate=authenticated(code=58, message="a" * 400))
+    assert str(caught.value).endswith("a" * 297 + "...")
+    assert "a" * 298 not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "first"),
+    [
+        (SaslMechanism.PLAIN, b"ada\0ada\0secret"),
+        (SaslMechanism.SCRAM_SHA_256, b"n,,n=ada,r="),
+        (SaslMechanism.SCRAM_SHA_512, b"n,,n=ada,r="),
+    ],
+)
+def test_each_mechanism_with_a_password_has_its_exchange(mechanism: SaslMechanism, first: bytes) -> None:
+    """Only PLAIN sends the password."""
+    exchange = authentication._make_password_exchange(SaslPassword(mechanism, "ada", None), "secret")  # type: ignore[arg-type]
+    assert exchange.auth_bytes().startswith(first)
+
+
 @pytest.mark.parametrize(("steps", "is_done"), [(4, True), (5, False)])
 def test_a_login_that_does_not_end(monkeypatch: pytest.MonkeyPatch, steps: int, is_done: bool) -> None:
     """No mechanism has more than four steps."""

@@ -66,7 +66,13 @@ NAMES = {
 def test_names() -> None:
     """A code has its name in Kafka's documentation; one that Kafka does not have is a number."""
     assert {code: error_codes.error_name(code) for code in NAMES} == NAMES
-    assert error_codes.error_name(250) == "error 250"
+    last = len(error_codes._NAMES) - 2
+    assert error_codes.error_name(last) == error_codes._NAMES[-1]
+    assert [error_codes.error_name(code) for code in (last + 1, 250, -2)] == [
+        f"error {last + 1}",
+        "error 250",
+        "error -2",
+    ]
 
 
 def test_errors_of_reads() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from typing import Any
 
 import pytest
@@ -105,6 +106,7 @@ def describe(_broker: int, request: Any) -> Any:
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
 
+ID_OF_A, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAg", "AAAAAAAAAAAAAAAAAAAAAQ"
 TOPIC = {"a": [partition(0, 1, 2), partition(1, 2, 9, leader=-1)]}
 
 
@@ -137,6 +139,13 @@ def test_what_metadata_ask_for(names: Any, wanted: Any) -> None:
     assert request.allow_auto_topic_creation is False
 
 
+def test_an_error_of_a_broker_has_its_words() -> None:
+    """The message of the broker says what the code does not."""
+    answer = DescribeConfigsResponse(throttle_time_ms=0, results=[described("1", 4, [], 42)])
+    with pytest.raises(TopiaristError, match=r"cannot read the configs of broker 1: .*why"):
+        read_broker_throttles(over(metadata({}), DescribeConfigs=answer))
+
+
 def test_topic_ids() -> None:
     """A topic id that the answer leaves out is not known to be gone."""
     answer = metadata({"a": 100})
@@ -151,10 +160,16 @@ def test_topic_ids() -> None:
     assert len(session.sent) == 1
 
 
+def test_ids_of_brokers_without_them() -> None:
+    """An id is not asked for in a request that would drop it, and that would ask for all topics in its place."""
+    session = over(metadata({"a": 100}))
+    session.versions["Metadata"] = 9
+    assert read_topic_id_errors(session.any_broker(), ["AAAAAAAAAAAAAAAAAAAAAQ"]) == {"AAAAAAAAAAAAAAAAAAAAAQ": 35}
+    assert session.sent == []
+
+
 def decode_id(answer: Any) -> str:
     """Return the id of the only topic as text."""
-    import uuid
-
     answer.topics[0].topic_id = uuid.UUID(int=2)
     return "AAAAAAAAAAAAAAAAAAAAAg"
 
@@ -386,6 +401,7 @@ def test_defaults_of_the_brokers() -> None:
     known = read_known_configs(session, session.any_broker(), {"a": {"retention.ms": "1"}})
     assert known is not None
     assert known.broker_defaults == {"log.retention.ms": "2"}
+    assert known.configs["retention.ms"].default is None
 
 
 @pytest.mark.parametrize(
@@ -418,6 +434,28 @@ def test_single_topics(clock: FakeTime) -> None:
     assert look.min_version == (4, 0)
     assert clock.slept == [pytest.approx(0.05)]
     assert look.broker_defaults
+
+
+@pytest.mark.parametrize(
+    ("ids", "metadata_of_topics", "topics", "reads"),
+    [
+        ({"a": ID_OF_A}, {"a": [partition(0, 1)]}, {"a": ((1,),)}, 1),
+        ({"a": None, "gone": None}, {"gone": 3}, {"a": None, "gone": None}, 1),
+        ({"a": OTHER_ID}, {"a": [partition(0, 1)]}, {"a": ((1,),)}, 3),
+        ({"a": None}, {"a": [partition(0, 1)]}, {"a": ((1,),)}, 3),
+    ],
+)
+def test_a_topic_with_its_id_is_read_once(
+    ids: dict[str, str | None], metadata_of_topics: Any, topics: dict[str, Any], reads: int
+) -> None:
+    """Only a topic that is another one than before, or that was created, needs the look with two reads."""
+    answer = metadata(metadata_of_topics)
+    for each in answer.topics:
+        each.topic_id = uuid.UUID(int=2)
+    session = over(answer)
+    found = TopicReader(session).look_again(ids).topics
+    assert {name: each.replicas if isinstance(each, TopicState) else None for name, each in found.items()} == topics
+    assert session.names().count("Metadata") == reads
 
 
 def test_a_topic_that_changes_while_it_is_read() -> None:

@@ -154,3 +154,26 @@ def test_an_answer_of_another_version_is_refused(other: int) -> None:
     """An answer in the form of an older version does not read as one without overrides."""
     with pytest.raises(MalformedAnswer):
         list(decode_overrides(encode_response(one_override(), other, 7)[_SIZE_BYTES:]))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "cut off"),
+        (bytes(8), "cut off"),
+        (bytes.fromhex("0000000101000000000100"), "tagged fields"),
+        (bytes.fromhex("0000000100000000000101057f"), "a tagged field ends after the answer"),
+        (bytes.fromhex("000000010000000000ffffffffff01"), "more than five bytes"),
+        (bytes.fromhex("000000010000000000ffffffff0f"), "a list has 4,294,967,295 elements"),
+    ],
+)
+def test_what_is_wrong_is_named(data: bytes, message: str) -> None:
+    """A header with tagged fields is of a version that was not asked for; nothing is read after the end."""
+    with pytest.raises(MalformedAnswer, match=message):
+        list(decode_overrides(data))
+
+
+def test_an_empty_answer_has_no_topics() -> None:
+    """An empty list and a null one are the same."""
+    for length in ("01", "00"):
+        assert list(decode_overrides(bytes.fromhex("000000010000000000" + length + "00"))) == []

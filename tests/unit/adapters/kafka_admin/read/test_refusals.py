@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from support.builders import PROD_CLUSTER, plan, spec, state, topic
 from support.kafka.fake_kafka import FakeKafka
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID
-from topiarist.adapters.kafka_admin.read.refusals import find_refusals
+from topiarist.adapters.kafka_admin.read.refusals import NO_MOVES_WITHOUT_RECORDS, find_refusals
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import CreateTopic, MoveReplicas, UpdateConfig
@@ -79,6 +79,30 @@ def test_a_move_needs_its_rights(on_cluster: Some, on_topic: Some, free: str, th
             assert right in found
         assert bool(found) is bool(wanted)
         assert found.endswith(wanted.rpartition(" ")[2])
+
+
+@pytest.mark.parametrize("may_move", [True, False])
+def test_without_records_nothing_is_moved(may_move: bool) -> None:
+    """The refusal withholds the moves alone and says what to do, whether or not the rights for them are there."""
+    changed = spec("orders", FREE, partitions=2, config={"retention.ms": 5})
+    moving = plan(state(topic("orders", ((1, 6), (2, 3)))), changed, on=FREE)
+    session: Any = ScriptedSession({"Metadata": allowed(ALL if may_move else frozenset())})
+    first, *denied = find_refusals(session, moving, keeps_records=False)["orders"]
+    assert (first.reason, first.message) == (Reason.NOT_OFFERED, NO_MOVES_WITHOUT_RECORDS)
+    assert first.hint == "move them with the service's own tool, or keep records"
+    assert [type(change) for change in first.withheld] == [MoveReplicas]
+    assert bool(denied) is not may_move
+
+
+def test_a_question_about_rights_creates_no_topic() -> None:
+    """Brokers create a topic that Metadata name unless they are told not to; the operations have to be asked for."""
+    session = ScriptedSession({"Metadata": allowed()})
+    refused(session, FREE)
+    (request,) = (each.request for each in session.sent)
+    assert [each.name for each in request.topics] == ["orders"]
+    assert request.allow_auto_topic_creation is False
+    assert request.include_cluster_authorized_operations is True
+    assert request.include_topic_authorized_operations is True
 
 
 def test_a_saved_plan_of_moves_that_are_not_offered() -> None:

@@ -126,6 +126,35 @@ def test_records_of_topics() -> None:
         assert found == (record, is_valid, is_changed), (topic_id, is_changed)
 
 
+def test_no_record_counts_for_a_topic_without_an_id() -> None:
+    """Without ids nothing tells whether the topic is the one of the record."""
+    topic = read(cluster(NO_ID), RecordsView({"a": IdentifiedRecord(TEAM, None)})).topics["a"]
+    assert (topic.topic_id, topic.record, topic.record_valid) == (None, TEAM, False)
+
+
+@pytest.mark.parametrize(("number", "requested"), [(0, 1), (7, 0)])
+def test_a_reassignment_of_a_partition_that_is_not_listed(number: int, requested: int) -> None:
+    """Metadata may be older than the list of reassignments: a partition without metadata is not shown."""
+    state = read(cluster(ListPartitionReassignments=listed(("a", number, [3], [1]))))
+    assert len(state.requested_reassignments) == requested
+    assert state.reassigning_topics == {"a"}
+
+
+def test_topics_with_errors_are_errors() -> None:
+    """A topic that only became unknown is none; each other error is one of the state."""
+    session = cluster()
+    answer = session.script["Metadata"]
+
+    def with_errors(broker: int, request: Any) -> Any:
+        found = answer(broker, request)
+        found.topics += [described(3, "gone", NO_ID), described(29, "hidden", HIDDEN)]
+        return found
+
+    session.script["Metadata"] = with_errors
+    state = read(session)
+    assert (state.topics.keys(), state.topic_errors.keys()) == ({"a"}, {"hidden"})
+
+
 def test_records_without_a_topic() -> None:
     """Only a topic with an id that no broker knows is deleted; a hidden one, or one that appeared, is an error."""
     ids = {"none": None, "gone": MISSING, "hidden": HIDDEN, "late": LATE, "broken": BROKEN}

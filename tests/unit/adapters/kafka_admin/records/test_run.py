@@ -24,6 +24,7 @@ from topiarist.adapters.kafka_admin.records.run import (
     check_left_records,
 )
 from topiarist.errors import Reason, TopiaristError
+from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.outcome import FreezeResult, Result
 from topiarist.model.state import MOVED, Freeze, LeftRecords, OwnershipRecord, TopicState
 
@@ -745,3 +746,13 @@ def test_records_that_cannot_be_acquired(error: Any, reason: Reason, words: str)
     """Other runs are no fault of the brokers; both pass."""
     found = _not_begun(error)
     assert (found.reason, found.args[0], found.hint) == (reason, words, "run again")
+
+
+def test_the_record_of_moves_is_deleted(broker: MemoryBroker) -> None:
+    """No batch is no value, which compaction removes."""
+    batch = BatchRecord("team", 1, 2, (ReplicaMove("a", 0, (1,), (2,)),), {})
+    run = holding(broker)
+    run.commit_batch(batch, hold=True)
+    assert new_run(broker).read().moves == batch
+    run.commit_batch(None, hold=False)
+    assert new_run(broker).read().moves is None

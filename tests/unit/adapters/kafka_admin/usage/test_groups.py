@@ -398,3 +398,11 @@ def test_more_groups_than_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups_module, "MAX_GROUPS", 2)
     found, _ = read({"ListGroups": list_of(*(listed(each, state="Empty") for each in "abc"))})
     assert ([*found.groups], found.listed_count, found.unread_count) == (["a", "b"], 3, 1)
+
+
+def test_the_limit_of_groups_holds_for_both_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups that appear beyond the limit count as unread, too."""
+    monkeypatch.setattr(groups_module, "MAX_GROUPS", 1)
+    lists = [list_of(*(listed(each, state="Empty") for each in names)) for names in ("ab", "abcd")]
+    found, _ = read({"ListGroups": lists})
+    assert ([*found.groups], found.listed_count, found.unread_count) == (["a"], 4, 3)

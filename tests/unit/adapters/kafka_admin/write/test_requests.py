@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.protocol.messages import DeleteTopicsRequest
 from topiarist.adapters.kafka_admin.write.requests import (
     Certainty,
     CreatedTopic,
     Element,
+    build_delete_topics,
     read_config_answer,
     read_create_answer,
     read_delete_answer,
     read_growth_answer,
 )
+
+ID = encode_topic_id(uuid.UUID(int=1))
 
 
 def element(name: str, code: int, message: str | None = None) -> Any:
@@ -85,3 +89,9 @@ def test_topic_ids_have_kafkas_own_text_form(number: int) -> None:
     text = encode_topic_id(topic_id)
     assert len(text) == 22
     assert decode_topic_id(text) == topic_id
+
+
+def test_deletions_name_ids_alone() -> None:
+    """A name beside the id would be an error, or another topic."""
+    request = DeleteTopicsRequest.decode(build_delete_topics([ID]).encode(version=6), version=6)
+    assert [(each.name, encode_topic_id(each.topic_id)) for each in request.topics] == [(None, ID)]

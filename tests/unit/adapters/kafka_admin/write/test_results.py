@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind
 from topiarist.adapters.kafka_admin.write.chunks import Kind, TopicWrite
 from topiarist.adapters.kafka_admin.write.requests import CreatedTopic, Element
 from topiarist.adapters.kafka_admin.write.results import (
     FinalRecord,
+    build_intent,
     build_partial_record,
     find_created_result,
     find_result,
@@ -198,6 +200,31 @@ def test_a_topic_that_cannot_be_read(fields: dict[str, Any], result: Result, rec
     assert found.outcome
     assert (found.outcome.result, found.record) == (result, record)
     assert "no permission" in found.outcome.message
+
+
+@pytest.mark.parametrize(("element", "words"), [(Element(None, "lost"), "lost"), (Element(None), "no answer")])
+def test_a_change_that_nothing_explains(element: Element, words: str) -> None:
+    """Both values are shown, and why it is not known who made it; nothing is recorded for another topic."""
+    shown = topic(((3, 1),))
+    for sent in (write(CREATION, element), write(CREATION, element, late_until=5.0)):
+        found = find_result(sent, shown, now=1.0)
+        assert found
+        assert found.outcome
+        assert (found.outcome.result, found.outcome.reason) == (Result.DIFFERS, Reason.STATE_CONFLICT)
+        assert "wanted 2 partitions, found 1" in found.outcome.message
+        assert found.outcome.message.endswith(f"it is not known which client did it ({words})")
+
+
+def test_the_intent_of_each_kind_of_plan() -> None:
+    """It has what a later run needs to see what was made: lists, counts and values, and the record after it."""
+    assert build_intent(CREATION) == Intent(IntentKind.CREATE, NEW, LISTS, config={"retention.ms": "20"})
+    assert build_intent(DELETION) == Intent(IntentKind.DELETE, DELETION.record_after)
+    both = change_plan()
+    values = {"a": None, "cleanup.policy": "compact", "retention.ms": "20"}
+    assert build_intent(both) == Intent(IntentKind.CHANGE, NEW, ((3, 1),), 2, values)
+    growth, configs = (replace(both, changes=(each,)) for each in both.changes)
+    assert build_intent(growth) == Intent(IntentKind.CHANGE, NEW, ((3, 1),), 2, {})
+    assert build_intent(configs) == Intent(IntentKind.CHANGE, NEW, (), 0, values)
 
 
 def test_values_that_were_applied_can_be_forgotten() -> None:

@@ -24,9 +24,10 @@ from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.cli.formats import format_plans
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import UNPLACED
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import AddPartitions, CreateTopic, Nudge, Plan, TopicPlan, UpdateConfig
-from topiarist.model.state import ReadError
+from topiarist.model.state import GIVEN, ReadError, Support
 from topiarist.ports import NO_CONTROL
 from topiarist.reconcile import withhold_vetoed_changes
 from unit.adapters.kafka_admin.scripted_session import FakeTime
@@ -419,3 +420,40 @@ def test_brokers_that_do_not_answer_are_an_error_and_no_consent(fault: object) -
     with pytest.raises(TopiaristError, match="did not answer") as raised:
         ask(bench, bench.plan(spec("a")))
     assert raised.value.reason.retryable
+
+
+@pytest.mark.parametrize(
+    ("names", "hint", "message"),
+    [
+        ([], "", "lost"),
+        (["b", "a"], "", "lost; the outcome of these topics has to be read: a, b"),
+        ([f"t{number:02}" for number in range(30)], "wait", "t18, t19, ..."),
+    ],
+)
+def test_the_error_of_a_run_names_the_topics_in_doubt(names: list[str], hint: str, message: str) -> None:
+    """It has the hint of the error, or that the next run reads them; a long list is cut."""
+    found = writer._name_topics(TopiaristError(Reason.UNREACHABLE, "lost", hint), names)
+    assert found.args[0].endswith(message)
+    assert found.hint == (hint or (writer.HINT_RUN_AGAIN if names else ""))
+    assert found.reason is Reason.UNREACHABLE
+
+
+def test_a_saved_plan_with_lists_for_a_service_that_places_replicas() -> None:
+    """It is refused before anything is sent; a plan with counts, and one without new replicas, is not."""
+    refused = Support(False, "CreateTopics with lists is refused")
+    creation = TopicPlan("a", changes=(CreateTopic(((1, 2),), {}),))
+    counts = TopicPlan("a", changes=(CreateTopic(((UNPLACED, UNPLACED),), {}),))
+    for support, plan, is_refused in (
+        (refused, creation, True),
+        (refused, counts, False),
+        (refused, TopicPlan("a"), False),
+        (GIVEN, creation, False),
+    ):
+        bench = Bench()
+        whole = replace(bench.plan(), capabilities=replace(bench.plan().capabilities, replica_lists=support))
+        unused: Any = None
+        found = Writer(unused, unused, unused, whole, lambda: False, NO_CONTROL)._refuse_lists(plan)
+        assert bool(found) is is_refused
+        if found:
+            assert (found.result, found.reason) == (Result.REFUSED, Reason.PLACED_BY_BROKERS)
+            assert found.message.endswith("make a new plan")
