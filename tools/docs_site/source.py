@@ -1,8 +1,8 @@
 """The source of the site: a mirror of the repository with the files that pages are made of or link to.
 
 Paths stay as they are in the repository, so that links between pages hold without being rewritten. Only links to
-folders are: each such folder gets a page that lists its files. Each reason gets a page of its own. ``__main__`` builds
-the site from the mirror.
+folders are: each such folder gets a page that lists its files. Each reason gets a heading of its own. ``__main__``
+builds the site from the mirror.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def write_source(to: Path, root: Path = ROOT) -> None:
     shutil.copytree(Path(__file__).parent / "assets", to / "assets")
     for page in sorted(to.rglob("*.md")):
         page.write_text("".join(_rewrite(page, to)))
-    _write_reasons(to / "docs" / "reasons.md", to / "docs" / "reasons")
+    _unfold_reasons(to / "docs" / "reasons.md")
     (to / "llms.txt").write_text("\n".join(_list_for_machines(to / "docs" / "README.md")) + "\n")
 
 
@@ -108,30 +108,29 @@ def _write_list(folder: Path, top: Path) -> None:
     page.write_text("\n".join([f"# {folder.relative_to(top).as_posix()}", "", *lines, ""]))
 
 
-def _write_reasons(page: Path, to: Path) -> None:
-    """Write one page for each reason in the tables of the page of reasons."""
-    to.mkdir()
-    heading: list[str] = []
+def _unfold_reasons(page: Path) -> None:
+    """Replace each row of the tables of reasons by a heading with its facts, which search and links can find."""
+    lines: list[str] = []
+    head: list[str] = []
     for line in page.read_text().splitlines():
-        if line.startswith("| ") and not heading:
-            heading = [cell.strip() for cell in line.strip("| ").split("|")][1:]
-        elif not line.startswith("|"):
-            heading = []
-        elif found := _REASON.fullmatch(line):
+        if line.startswith("| reason |"):
+            head = [cell.strip() for cell in line.strip("| ").split("|")][1:]
+        elif head and (found := _REASON.fullmatch(line)):
             cells = [cell.strip() for cell in found["rest"].split(" | ")]
-            facts = [f"- **{title}**: {cell or '(none)'}" for title, cell in zip(heading, cells, strict=False)]
-            # Links are relative to the folder of the page, which is one deeper here.
-            text = _LINK.sub(lambda link: _deeper(link), "\n".join(facts))
-            body = f"# {found['name']}\n\n{text}\n\n[All reasons](../reasons.md)\n"
-            (to / f"{found['name']}.md").write_text(body)
-
-
-def _deeper(link: re.Match[str]) -> str:
-    return link[0] if "://" in link[2] else f"{link[1]}../{link[2]}{link[3] or ''}{link[4]}"
+            lines += [
+                f"### {found['name']}",
+                "",
+                *(f"- **{title}**: {cell}" for title, cell in zip(head, cells, strict=True)),
+                "",
+            ]
+        elif not head or not line.startswith("|"):
+            head = []
+            lines.append(line)
+    page.write_text("\n".join(lines) + "\n")
 
 
 def read_navigation(source: Path) -> list[Section]:
-    """Return the sections of the index of all pages, with the pages of the reasons at the end."""
+    """Return the sections of the index of all pages."""
     sections = [Section("Start", [("Topiarist", "README.md"), ("All pages", "docs/README.md")])]
     listed = {"README.md"}
     for line in (source / "docs" / "README.md").read_text().splitlines():
@@ -142,6 +141,4 @@ def read_navigation(source: Path) -> list[Section]:
             if path not in listed and path.endswith(".md"):
                 listed.add(path)
                 sections[-1].pages.append((row["title"], path))
-    reasons = sorted(path.stem for path in (source / "docs" / "reasons").glob("*.md"))
-    sections.append(Section("Each reason", [(name, f"docs/reasons/{name}.md") for name in reasons]))
     return [section for section in sections if section.pages]
