@@ -26,6 +26,7 @@ from support.drift.small_fleet import (
     write_manifests,
     write_snapshot,
 )
+from topiarist.cli.main import run
 from topiarist.drift.snapshots import SnapshotInventory
 from topiarist.model.state import TopicState
 
@@ -177,7 +178,16 @@ def test_a_second_report_is_the_same(fleet: Path, tmp_path: Path) -> None:
     changed = [owned_topic("old"), owned_topic("new"), TopicState("guest", "9", REPLICA_LISTS)]
     path = write_snapshot(snapshots, "us", cluster_state("us", *changed), hours=5)
     path.write_text(path.read_text() + "?\n")
-    report = compare_all(fleet, tmp_path, "--previous", tmp_path / "first")
+    accept = ["--author", "ada", "--until", "2025-02-28", "--reason", "known"]
+    baseline = str(tmp_path / "baseline.jsonl")
+    assert (
+        run(["drift", str(fleet), "--from", str(tmp_path / "first"), "--fix", "baseline", *accept, "--out", baseline])
+        == 0
+    )
+    lines = [*Path(baseline).read_text().splitlines(keepends=True)]
+    Path(baseline).write_text("".join(lines[:2]))
+    report = compare_all(fleet, tmp_path, "--previous", tmp_path / "first", "--baseline", baseline)
+    assert read_summary(tmp_path / "spark")["baseline"]["findings"] == 1
     found = read_summary(tmp_path / "spark")["findings"]
     assert all(found[name] > 0 for name in ("new", "unchanged", "resolved", "notEvaluated"))
     assert b'"ageSeconds":18000' in report.files["accepted.jsonl"]

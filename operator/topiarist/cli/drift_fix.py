@@ -1,4 +1,4 @@
-"""Repair findings of a drift report: ``topiarist drift --fix plan``, ``manifest`` or ``accept``.
+"""Repair findings of a drift report: ``topiarist drift --fix plan``, ``manifest``, ``accept`` or ``baseline``.
 
 The findings come from a report; a plan is that of the clusters as they are now. What a way does not
 repair is named on stderr, with the reason.
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from topiarist.drift.repair import Unfixed
     from topiarist.runs.inputs import RunInputs
 
+_ACCEPTING = ("accept", "baseline")
 _ACCEPT_OPTIONS = ("author", "until", "reason")
 
 
@@ -35,7 +36,7 @@ def fix_findings(given: Any, settings: Settings) -> Exit:
     if not rows:
         terminal.log("no finding of the report is selected")
         return Exit.DONE
-    if given.fix == "accept":
+    if given.fix in _ACCEPTING:
         return _accept(given, rows)
     return _fix_manifests(given, settings, rows) if given.fix == "manifest" else _plan(given, settings, rows)
 
@@ -43,11 +44,12 @@ def fix_findings(given: Any, settings: Settings) -> Exit:
 def _check_options(given: Any) -> None:
     if not given.from_:
         raise click.UsageError("give --from: the report with the findings")
-    if given.live or given.previous or given.history:
-        raise click.UsageError("--fix takes findings from a report: give no --live, --previous or --history")
+    if given.live or given.previous or given.history or given.baseline:
+        message = "--fix takes findings from a report: give no --live, --previous, --history or --baseline"
+        raise click.UsageError(message)
     if len(given.snapshots) > (given.fix == "plan"):
         raise click.UsageError("--fix takes findings from a report: --snapshots is for --fix plan, once")
-    if given.fix == "accept":
+    if given.fix in _ACCEPTING:
         if missing := [f"--{name}" for name in _ACCEPT_OPTIONS if not getattr(given, name)]:
             raise click.UsageError(f"give {', '.join(missing)}: an acceptance has an author, a last day and a reason")
         try:
@@ -133,11 +135,17 @@ def _diff(name: str, before: str, after: str) -> Iterable[str]:
 
 def _accept(given: Any, rows: Sequence[FindingRow]) -> Exit:
     from topiarist.adapters.manifests.yaml_text import dump_documents
+    from topiarist.drift.baseline import format_baseline
     from topiarist.drift.repair import make_exceptions
 
-    documents, unfixed = make_exceptions(rows, author=given.author, until=given.until, reason=given.reason)
+    given_by = {name: getattr(given, name) for name in _ACCEPT_OPTIONS}
+    if given.fix == "baseline":
+        text, unfixed = format_baseline(rows, **given_by)
+    else:
+        documents, unfixed = make_exceptions(rows, **given_by)
+        text = dump_documents(documents) if documents else ""
     _log_unfixed(unfixed)
-    _print_or_write(given.out, dump_documents(documents) if documents else "")
+    _print_or_write(given.out, text)
     return Exit.DONE
 
 

@@ -350,7 +350,8 @@ class FindingCounts(Struct):
 
     ``by`` has numbers by value of some fields, and ``matched_exceptions`` the exceptions that match a finding, by their
     position in the run. ``not_evaluated`` and ``repairs`` are findings of the previous report:
-    those that could not be evaluated again, and those that were resolved.
+    those that could not be evaluated again, and those that were resolved. ``known`` counts those that the baseline
+    accepts, and those that are worse.
     """
 
     by: dict[str, Counts] = field(default_factory=lambda: {name: Counter() for name in _COUNTED_FIELDS})
@@ -362,6 +363,7 @@ class FindingCounts(Struct):
     oldest: dict[str, Any] | None = None
     worst: list[dict[str, Any]] = field(default_factory=list)
     accepted: Counts = field(default_factory=Counter)
+    known: Counts = field(default_factory=Counter)
     matched_exceptions: frozenset[int] = frozenset()
     not_evaluated: int = 0
     repairs: list[Repair] = field(default_factory=list)
@@ -407,6 +409,7 @@ class FindingCounts(Struct):
             self.oldest = other.oldest
         self._name_worst(other.worst)
         self.accepted.update(other.accepted)
+        self.known.update(other.known)
         self.matched_exceptions |= other.matched_exceptions
         self.not_evaluated += other.not_evaluated
         self.repairs += other.repairs

@@ -7,14 +7,23 @@ matching rows to ``accepted.jsonl``. An exception is valid through its last day;
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from topiarist.drift.findings import NEVER_ACCEPTED, DriftClass, DriftFinding, FindingRow, FindingSelection
-from topiarist.drift.rows import RowCompleter, make_row, sort_key
+from topiarist.drift.findings import (
+    NEVER_ACCEPTED,
+    DriftClass,
+    DriftFinding,
+    FindingKey,
+    FindingRow,
+    FindingSelection,
+    finding_key,
+)
+from topiarist.drift.rows import NEW, WORSE, RowCompleter, is_worse, make_row, sort_key
 from topiarist.errors import Diagnostic
 from topiarist.model.spec import Manifest
 
@@ -79,25 +88,50 @@ def _parse_exception(manifest: Manifest) -> DriftException:
 
 
 class AcceptedDrift:
-    """The exceptions of a report; ``matched`` are those that match a finding so far, by their position."""
+    """The exceptions of a report, and the findings of its baseline on one cluster.
 
-    def __init__(self, exceptions: Sequence[DriftException], as_of: str) -> None:
+    ``matched`` are the exceptions that match a finding so far, by their position; ``known`` counts the findings that
+    the baseline accepts, and those that are worse. ``header`` is the first line of the baseline.
+    """
+
+    def __init__(
+        self,
+        exceptions: Sequence[DriftException],
+        as_of: str,
+        header: DriftException | None = None,
+        baseline: Mapping[FindingKey, FindingRow] = {},
+    ) -> None:
         self._exceptions = exceptions
         self._as_of = as_of
+        self._header = header
+        self._baseline = {} if header is None or header.is_expired(as_of) else baseline
         self.matched: set[int] = set()
+        self.known: Counter[str] = Counter()
 
     def split_rows(self, rows: Sequence[FindingRow]) -> tuple[list[FindingRow], list[FindingRow]]:
-        """Return the rows that no valid exception accepts, and the accepted rows with their first ``exception``."""
+        """Return the rows that nothing accepts, and the accepted rows with their first ``exception``.
+
+        A finding that is worse than in the baseline is not accepted by it, and is worse than before, not new.
+        """
         findings, accepted = list[FindingRow](), list[FindingRow]()
         for row in rows:
             matches = {number: each for number, each in enumerate(self._exceptions) if each.matches(row)}
             self.matched.update(matches)
             valid = next((each for each in matches.values() if not each.is_expired(self._as_of)), None)
+            line = None if valid is None else valid.line
+            if valid is None and (entry := self._baseline.get(finding_key(row))):
+                if is_worse(row, entry):
+                    self.known["worse"] += 1
+                    row["status"] = WORSE if row["status"] == NEW else row["status"]
+                else:
+                    self.known["accepted"] += 1
+                    valid, line = self._header, entry["line"]
             if valid is None:
                 findings.append(row)
             else:
                 fields = ("name", "file", "line", "reason", "author", "until")
-                accepted.append({**row, "exception": {name: getattr(valid, name) for name in fields}})
+                given = {name: getattr(valid, name) for name in fields}
+                accepted.append({**row, "exception": given | {"line": line}})
         return findings, accepted
 
 

@@ -157,7 +157,7 @@ def _is_invalid_cluster(row: FindingRow) -> bool:
 def load_previous(folder: str) -> PreviousReport:
     """Read the report in ``folder``. Raises ``Unreadable`` if there is no report or it is incomplete."""
     where = Path(folder)
-    summary = _parse_part(where / SUMMARY_FILE, read_file(str(where / SUMMARY_FILE)), "summary")
+    summary = parse_part(where / SUMMARY_FILE, read_file(str(where / SUMMARY_FILE)), "summary")
     previous = PreviousReport(summary["asOf"], summary["trend"])
     # Findings come last: they win if several files have a key.
     for name, kinds in {
@@ -166,7 +166,7 @@ def load_previous(folder: str) -> PreviousReport:
         FINDINGS_FILE: "finding",
     }.items():
         for number, line in enumerate(read_file(str(where / name)).splitlines(), start=1):
-            add_previous_row(previous, _parse_part(where / name, line, kinds, f":{number}"))
+            add_previous_row(previous, parse_part(where / name, line, kinds, f":{number}"))
     return previous
 
 
@@ -174,7 +174,7 @@ def read_findings(folder: str) -> list[FindingRow]:
     """Return the findings of a report, in order. Raises ``Unreadable`` if there is no report or it is incomplete."""
     where = Path(folder) / FINDINGS_FILE
     lines = enumerate(read_file(str(where)).splitlines(), start=1)
-    return [_parse_part(where, line, "finding", f":{number}") for number, line in lines]
+    return [parse_part(where, line, "finding", f":{number}") for number, line in lines]
 
 
 def add_previous_row(previous: PreviousReport, row: FindingRow) -> None:
@@ -186,16 +186,22 @@ def add_previous_row(previous: PreviousReport, row: FindingRow) -> None:
     others.get(row["cluster"], {}).pop(finding_key(row), None)
 
 
-def _parse_part(path: Path, data: bytes, kinds: str, at: str = "") -> dict[str, Any]:
-    """Parse a part of a report and check it by the schema of one of its kinds. Raises ``Unreadable``."""
+_BASELINE_PARTS = {"baseline": "first line of a baseline", "baselineFinding": "finding of a baseline"}
+
+_HINT = "set --previous to a report that this version wrote, or omit it: then all findings are new"
+
+
+def parse_part(path: Path, data: bytes, kinds: str, at: str = "", hint: str = _HINT) -> dict[str, Any]:
+    """Parse a part of a report and check it by the schema of one of its kinds. Raises ``Unreadable`` with a hint."""
     try:
         value = json.loads(data)
         if isinstance(value, dict) and any(_validator(kind).is_valid(value) for kind in kinds.split()):
             return value
     except (ValueError, RecursionError):  # also a number out of range, or text that is not Unicode
         pass
-    message = f"{printable(str(path), 4096)}{at}: found no {kinds.split()[0]} of a drift report"
-    hint = "set --previous to a report that this version wrote, or omit it: then all findings are new"
+    kind = kinds.split()[0]
+    wanted = _BASELINE_PARTS.get(kind, f"{kind} of a drift report")
+    message = f"{printable(str(path), 4096)}{at}: found no {wanted}"
     raise TopiaristError(Reason.UNREADABLE, message, hint)
 
 

@@ -24,9 +24,17 @@ from msgspec.structs import asdict
 from topiarist.adapters.devcluster.zookeeper_server import find_java
 from topiarist.drift.compare import INVALID_ROWS_FILE, ClusterResult, FindingCounts, TopicCounts, UpgradeRisks
 from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
-from topiarist.drift.exceptions import describe_unmatched, make_expired_rows, make_invalid_rows
+from topiarist.drift.exceptions import DriftException, describe_unmatched, make_expired_rows, make_invalid_rows
 from topiarist.drift.findings import FindingKey, FindingRow, Severity
-from topiarist.drift.history import REPAIR_DAYS, EndedFinding, PreviousReport, Repair, extend_trend, load_previous
+from topiarist.drift.history import (
+    REPAIR_DAYS,
+    EndedFinding,
+    PreviousReport,
+    Repair,
+    RowsByCluster,
+    extend_trend,
+    load_previous,
+)
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.rows import NEW, WORSE, RowCompleter
 from topiarist.drift.snapshots import (
@@ -196,6 +204,7 @@ class ReportJob(Struct, frozen=True):
     """The inputs of a report that do not depend on the runner: what tasks need, and what only the report needs.
 
     ``invalid_documents`` are manifests that were left out. ``on_cluster_done`` is called once for each cluster.
+    ``baseline`` has the findings of the baseline by cluster.
     """
 
     shipped: Shipped
@@ -204,6 +213,7 @@ class ReportJob(Struct, frozen=True):
     invalid_documents: Sequence[InvalidDocument] = ()
     on_cluster_done: Callable[[], None] = field(default=lambda: None)
     on_read_error: Callable[[str, str], None] = field(default=lambda cluster, message: None)
+    baseline: RowsByCluster = field(default_factory=dict)
 
 
 # The summary of a drift report: ``summary.json`` as a document of plain values.
@@ -282,6 +292,7 @@ class SummaryBuilder:
             "byResponsible": self._responsible_documents(),
             "accepted": {"total": counts.accepted.total(), "byClass": _sort_nonzero(counts.accepted)},
             "exceptions": {"unmatched": describe_unmatched(exceptions, counts.matched_exceptions)},
+            "baseline": shipped.baseline and self._baseline_document(shipped.baseline),
             "oldestFinding": counts.oldest,
             "timeToRepair": None if previous.repairs is None else self._repairs_document(previous.repairs),
             "crossClusterDifferences": {"total": difference_count, "topics": differences},
@@ -295,6 +306,12 @@ class SummaryBuilder:
             "trend": previous.trend if selection else extend_trend(previous.trend, current),
             **({"selection": selection} if selection else {}),
         }
+
+    def _baseline_document(self, header: DriftException) -> dict[str, Any]:
+        known, total = self.findings.known, sum(map(len, self._job.baseline.values()))
+        given = {name: getattr(header, name) for name in ("file", "author", "reason", "until")}
+        rest = total - known["accepted"] - known["worse"]
+        return {**given, "findings": total, "accepted": known["accepted"], "worse": known["worse"], "unmatched": rest}
 
     def _responsible_documents(self) -> list[dict[str, Any]]:
         ordered = sorted(self.findings.responsible.items(), key=lambda item: (-item[1].by_class.total(), item[0] or ""))
@@ -374,7 +391,7 @@ def make_parts(job: ReportJob, sources: Iterable[tuple[str, Source]]) -> Iterato
     manifest_rows: dict[str, list[FindingRow]] = {"": []}
     for row in (
         *make_invalid_rows(job.invalid_documents, shipped.as_of, completer),
-        *make_expired_rows(shipped.exceptions, shipped.as_of, completer),
+        *make_expired_rows((*shipped.exceptions, *filter(None, [shipped.baseline])), shipped.as_of, completer),
     ):
         manifest_rows.setdefault(row["cluster"], []).append(row)
     ended: defaultdict[str, dict[FindingKey, EndedFinding]] = defaultdict(dict)
@@ -383,7 +400,8 @@ def make_parts(job: ReportJob, sources: Iterable[tuple[str, Source]]) -> Iterato
 
     def make_part(name: str, source: Source | None) -> Part:
         previous, accepted = job.previous.rows.pop(name, {}), job.previous.accepted.pop(name, {})
-        return Part(name, source, manifest_rows.pop(name, ()), previous, accepted, ended.pop(name, {}))
+        rows, known = manifest_rows.pop(name, ()), job.baseline.get(name, {})
+        return Part(name, source, rows, previous, accepted, ended.pop(name, {}), known)
 
     for name, source in sources:
         for other in sorted(other for other in manifest_rows if other < name):

@@ -200,7 +200,8 @@ def make_command(row: FindingRow, options: RowOptions) -> str:
     """Return the command that shows a finding on the cluster, or the errors of its document."""
     topic, given = row["topic"], options.words
     if row["class"] in MANIFEST_CLASSES:
-        return shlex.join(["topiarist", "validate", row["file"]])
+        is_manifest = row["topic"] or row["class"] == DriftClass.INVALID.value  # else it is the baseline
+        return shlex.join([*(["topiarist", "validate"] if is_manifest else ["head", "-n", "1"]), row["file"]])
     named = ["--cluster", row["cluster"]] if row["cluster"] else []
     if not topic:
         is_move = DriftClass(row["class"]) in MOVE_CLASSES

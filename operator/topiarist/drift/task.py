@@ -111,7 +111,8 @@ class Part(NamedTuple):
     """One cluster as input of a task; without a source it is outside the run, and has only rows about manifests.
 
     ``manifest_rows`` are findings about the manifests of the cluster. ``previous`` and ``accepted`` are the findings
-    and the accepted findings of the cluster in the previous report, ``ended`` those that ended in earlier ones.
+    and the accepted findings of the cluster in the previous report, ``ended`` those that ended in earlier ones, and
+    ``baseline`` those of the baseline.
     """
 
     cluster: str
@@ -120,6 +121,7 @@ class Part(NamedTuple):
     previous: Mapping[FindingKey, FindingRow] = {}
     accepted: Mapping[FindingKey, FindingRow] = {}
     ended: Mapping[FindingKey, EndedFinding] = {}
+    baseline: Mapping[FindingKey, FindingRow] = {}
 
     @property
     def row_count(self) -> int:
@@ -136,6 +138,7 @@ class Shipped(Struct, frozen=True):
     """All that tasks need of a run besides their parts; ``as_of`` is the time of the report.
 
     Topics in ``unjudged_topics`` have an invalid manifest. Topics outside ``selection`` are not part of the report.
+    ``baseline`` says who accepts the findings of the baseline; None without one.
     """
 
     desired: Desired
@@ -146,6 +149,7 @@ class Shipped(Struct, frozen=True):
     unjudged_topics: frozenset[str] = frozenset()
     upgrade_to: KafkaVersion | None = None
     selection: TopicSelection = NO_SELECTION
+    baseline: DriftException | None = None
 
 
 class Caches:
@@ -239,12 +243,13 @@ def complete(part: Part, comparison: Comparison | None, shipped: Shipped, caches
     # Findings of topics that the report leaves out are kept for the next one, with their times.
     unselected = (*part.accepted.values(), *part.previous.values())
     previous.not_evaluated.extend(row for row in unselected if not is_selected(row["topic"]))
-    accepted_drift = AcceptedDrift(shipped.exceptions, shipped.as_of)
+    accepted_drift = AcceptedDrift(shipped.exceptions, shipped.as_of, shipped.baseline, part.baseline)
     findings, accepted = accepted_drift.split_rows(rows)
     counts = result.findings
     counts.add_rows(findings)
     counts.accepted.update(row["class"] for row in accepted)
     counts.matched_exceptions = frozenset(accepted_drift.matched)
+    counts.known = accepted_drift.known
     counts.repairs = [
         Repair(row["class"], row["responsible"], seconds_between(row["seenSince"], shipped.as_of))
         for row in previous.resolved_rows

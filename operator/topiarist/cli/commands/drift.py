@@ -44,6 +44,7 @@ class _DriftOptions(Struct, frozen=True):
     jobs: int | None
     previous: str
     history: str
+    baseline: str
     owner_label: str
     link_template: str
     upgrade_to: KafkaVersion | None
@@ -87,6 +88,9 @@ Examples:
   topiarist drift topics/ --from report --fix manifest --id 3f2b90c1d4e5 | git apply
   topiarist drift topics/ --from report --fix accept --field 'config.*' --responsible shop
       --author ops --until 2027-03-31 --reason 'PLAT-7' >>exceptions.yaml
+  topiarist drift --from report --fix baseline --author ops --until 2027-03-31 --reason 'known on the first day'
+      --out baseline.jsonl
+  topiarist drift topics/ --snapshots snapshots --out report --baseline baseline.jsonl
 
 \b
 Exit codes: 0 reported; 1 error, or the report lacks clusters, rows or manifests that
@@ -142,6 +146,13 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
     help="Add the findings to a history of all reports, in Parquet, and take ages from it. Replaces --previous.",
 )
 @options.option(
+    "--baseline",
+    default="",
+    type=click.Path(),
+    metavar="FILE",
+    help="Accept the findings of this file, which --fix baseline wrote, until its last day: only news count.",
+)
+@options.option(
     "--owner-label",
     default="",
     metavar="LABEL",
@@ -171,9 +182,10 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
 )
 @options.option(
     "--fix",
-    type=click.Choice(["plan", "manifest", "accept"]),
+    type=click.Choice(["plan", "manifest", "accept", "baseline"]),
     help="Instead of a report, repair findings of --from: by a plan for exactly these, saved with --out; by giving the"
-    " manifests the values of the clusters, as a diff; or by DriftException documents that accept them.",
+    " manifests the values of the clusters, as a diff; by DriftException documents that accept them; or by one file"
+    " that accepts them all until a day, for --baseline.",
 )
 @options.option(
     "--from", "from_", default="", type=click.Path(), metavar="FOLDER", help="Report with the findings for --fix."
@@ -200,9 +212,9 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
 )
 @options.option("--responsible", multiple=True, metavar="TEAM", help="With --fix: findings of this team or owner.")
 @options.option("--manifest", multiple=True, metavar="NAME", help="With --fix: findings of this manifest.")
-@options.option("--author", default="", metavar="NAME", help="With --fix accept: who accepts.")
-@options.option("--until", default="", metavar="YYYY-MM-DD", help="With --fix accept: the last day.")
-@options.option("--reason", default="", metavar="TEXT", help="With --fix accept: why.")
+@options.option("--author", default="", metavar="NAME", help="With --fix accept or baseline: who accepts.")
+@options.option("--until", default="", metavar="YYYY-MM-DD", help="With --fix accept or baseline: the last day.")
+@options.option("--reason", default="", metavar="TEXT", help="With --fix accept or baseline: why.")
 @options.option("--write", is_flag=True, help="With --fix manifest: write the files, instead of printing a diff.")
 def command(**values: Any) -> None:
     """Report which topics on which clusters differ from their manifests: fields, severity, and since when.
@@ -239,6 +251,7 @@ def command(**values: Any) -> None:
 def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     """Compare the fleet, write the report and add it to the history; return its summary."""
     from topiarist.adapters.snapshots.codec import format_time
+    from topiarist.drift.baseline import load_baseline
     from topiarist.drift.exceptions import find_unjudged_topics
     from topiarist.drift.report import Cost, LocalEngine, ReportJob, compare_and_write
     from topiarist.drift.rows import RowOptions
@@ -256,6 +269,7 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     now = datetime.now(UTC).replace(microsecond=0)
     inventory = None if given.live else run.open_snapshots(given.snapshots, desired.clusters)
     as_of = format_time((inventory.newest_taken_at if inventory else None) or now)
+    baseline = load_baseline(given.baseline) if given.baseline else None
     run_history = run.open_history(given.history) if given.history else None
     previous_report = run_history.load_previous(as_of) if run_history else _load_previous(run, given)
     if isinstance(run, LocalEngine):
@@ -275,6 +289,7 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
             find_unjudged_topics(run_inputs.invalid_documents) | run_inputs.unassigned_topics,
             given.upgrade_to,
             settings.selection,
+            baseline.header if baseline else None,
         )
         job = ReportJob(
             shipped,
@@ -283,6 +298,7 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
             run_inputs.invalid_documents,
             bar.step,
             lambda cluster, message: terminal.log(terminal.sanitize_lines(f"error: cluster {cluster}: {message}")),
+            baseline.rows if baseline else {},
         )
         if given.live and isinstance(run, LocalEngine) and run.jobs == 1:
             summary = compare_and_write(job, _read_live(desired, settings, now), folder)
@@ -417,6 +433,10 @@ def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> No
     if broken := inputs["broken"]:
         rows = f"{format_count(broken, 'row')} could not be used: {out}/broken.jsonl has them"
         _log_limited([f"{rows}; take these snapshots again"])
+    if baseline := summary["baseline"]:
+        counts = ", ".join(f"{baseline[name]:,} {name}" for name in ("accepted", "worse", "unmatched"))
+        known = format_count(baseline["findings"], "finding")
+        _log_limited([f"{baseline['file']}: {known} until {baseline['until']}: {counts}"])
     findings, clusters = summary["findings"], summary["clusters"]
     _log_limited(
         [f"{out}: {format_count(findings['total'], 'finding')} on {format_count(clusters['compared'], 'cluster')}"]

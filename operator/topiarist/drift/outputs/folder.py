@@ -92,7 +92,7 @@ def _overview(summary: Mapping[str, Any]) -> str:
             f"{repairs['days']} days stayed for {humanize_duration(repairs['medianSeconds'] * 1000)} or less."
         )
     if accepted := summary["accepted"]["total"]:
-        text += f" {format_count(accepted, 'difference')} accepted by exceptions."
+        text += f" {format_count(accepted, 'difference')} accepted by exceptions or the baseline."
     if unmatched := summary["exceptions"]["unmatched"]:
         text += f" {format_count(len(unmatched), 'exception')} without any difference."
     if invalid := findings["byClass"].get(DriftClass.INVALID.value):

@@ -102,7 +102,7 @@ TEXT = """\
 Findings by severity: 1,225 critical, 9 low. \
 The oldest, config of `or|ders` on `eu`, was first seen at `2026-01-01T00:00:00Z`. \
 Half of the 12 findings that were resolved in the last 30 days stayed for 2 hours or less. \
-7 differences accepted by exceptions. 2 exceptions without any difference. \
+7 differences accepted by exceptions or the baseline. 2 exceptions without any difference. \
 3 invalid manifests could not be compared. 4 earlier findings could not be evaluated again.
 
 The first to look at:

@@ -1,0 +1,207 @@
+"""Baselines: one file with the findings of a day, which are accepted until another day."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from support.cli.runs import document
+from support.drift.small_fleet import (
+    REPLICA_LISTS,
+    cluster_state,
+    owned_topic,
+    read_rows,
+    read_summary,
+    run_drift,
+    topic_document,
+    write_manifests,
+    write_snapshot,
+)
+from topiarist.cli.main import run
+from topiarist.model.state import TopicState
+from topiarist.schema import load
+
+BOTH = ["eu", "us"]
+WORDS = ("--author", "ops", "--until", "2025-02-01", "--reason", "known on the first day")
+DAY = 24
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the manifests of two clusters with drift that the baseline of the first report has."""
+    monkeypatch.chdir(tmp_path)
+    take_snapshots(tmp_path)
+    topic = topic_document("orders", BOTH, config={"retention.ms": "604800000"})
+    fleet = write_manifests(tmp_path / "fleet", BOTH, topic).relative_to(tmp_path)
+    assert run_drift(fleet, tmp_path / "first", "-q") == 0
+    assert make_baseline() == 0
+    return fleet
+
+
+def make_baseline(*words: str, report: str = "first") -> int:
+    """Write ``baseline.jsonl`` from a report; return the exit code."""
+    return run(
+        ["drift", "fleet", "--from", report, "--fix", "baseline", *WORDS, "--out", "baseline.jsonl", "-q", *words]
+    )
+
+
+def take_snapshots(
+    tmp_path: Path, *, hours: int = 0, retention: str = "500000000", guests: tuple[str, ...] = ("guest",), **config: str
+) -> None:
+    """Write the snapshots of both clusters: less retention than declared, fewer partitions, and undeclared topics."""
+    given = {"retention.ms": retention} | {key.replace("_", "."): value for key, value in config.items()}
+    for name in BOTH:
+        topics = (
+            owned_topic("orders", given, replicas=REPLICA_LISTS[:2]),
+            *(TopicState(guest, "9", REPLICA_LISTS) for guest in guests),
+        )
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, *topics), hours=hours)
+
+
+def statuses(out: Path) -> dict[tuple[str, str], str]:
+    """Return the status of each finding that counts, by topic and by field or class."""
+    return {(row["topic"], row["field"] or row["class"]): row["status"] for row in read_rows(out)}
+
+
+def test_only_news_count(fleet: Path, tmp_path: Path) -> None:
+    """The findings of the baseline are accepted, each with its line; a new finding counts, and ends the run with 3."""
+    out = tmp_path / "report"
+    assert run_drift(fleet, out, "-q", "--baseline", "baseline.jsonl", "--exit-code") == 0
+    assert read_rows(out) == []
+    lines = Path("baseline.jsonl").read_text().splitlines()
+    for row in read_rows(out, "accepted.jsonl"):
+        found = row["exception"]
+        assert (found["name"], found["file"], found["author"], found["until"]) == (
+            *("baseline", "baseline.jsonl", "ops", "2025-02-01"),
+        )
+        entry = json.loads(lines[found["line"] - 1])
+        assert entry == {name: row[name] for name in entry}
+    assert read_summary(out)["baseline"] == {
+        **{"file": "baseline.jsonl", "author": "ops", "reason": "known on the first day", "until": "2025-02-01"},
+        **{"findings": 6, "accepted": 6, "worse": 0, "unmatched": 0},
+    }
+    assert "topiarist_drift_new_findings 0\n" in (out / "metrics.prom").read_text()
+    take_snapshots(tmp_path, hours=1, guests=("guest", "stranger"))
+    assert run_drift(fleet, out, "-q", "--baseline", "baseline.jsonl", "--exit-code") == 3
+    assert statuses(out) == {("stranger", "unexpected"): "New"}
+    definitions = load.load_schema("drift")["definitions"]
+    for kind, rows in {"summary": [read_summary(out)], "accepted": read_rows(out, "accepted.jsonl")}.items():
+        validator = Draft7Validator({**definitions[kind], "definitions": definitions})
+        assert not [error.message for row in rows for error in validator.iter_errors(row)]
+
+
+@pytest.mark.parametrize("previous", [False, True])
+def test_what_gets_worse_counts_once_as_new(fleet: Path, tmp_path: Path, previous: bool) -> None:
+    """A value worse than in the baseline is ``Worse`` and alerts, whatever came before; then it is unchanged."""
+    out = tmp_path / "report"
+    words = ("-q", "--baseline", "baseline.jsonl", *(("--previous", str(out)) if previous else ()))
+    run_drift(fleet, out, *words)
+    take_snapshots(tmp_path, hours=1, retention="60000")
+    run_drift(fleet, out, *words)
+    assert statuses(out) == {("orders", "config.retention.ms"): "Worse"}
+    found = read_summary(out)
+    assert (found["findings"]["worse"], found["baseline"]["worse"], found["baseline"]["accepted"]) == (2, 2, 4)
+    assert "topiarist_drift_new_findings 2\n" in (out / "metrics.prom").read_text()
+    take_snapshots(tmp_path, hours=2, retention="60000")
+    run_drift(fleet, out, *words)
+    again = "Unchanged" if previous else "Worse"
+    assert statuses(out) == {("orders", "config.retention.ms"): again}
+    take_snapshots(tmp_path, hours=3, retention="550000000")
+    run_drift(fleet, out, *words)
+    assert read_rows(out) == []
+
+
+def test_another_severity_is_worse(fleet: Path, tmp_path: Path) -> None:
+    """A finding that kept too much and now keeps too little is worse, although its number fell."""
+    take_snapshots(tmp_path, hours=1, retention="900000000")
+    run_drift(fleet, tmp_path / "first", "-q")
+    make_baseline()
+    take_snapshots(tmp_path, hours=2, retention="600000000")
+    run_drift(fleet, tmp_path / "report", "-q", "--baseline", "baseline.jsonl")
+    assert statuses(tmp_path / "report") == {("orders", "config.retention.ms"): "Worse"}
+
+
+def test_a_baseline_ends_with_its_day(fleet: Path, tmp_path: Path) -> None:
+    """From the next day on its findings count again, with their age, and it is itself an expired exception."""
+    out = tmp_path / "report"
+    words = ("-q", "--baseline", "baseline.jsonl", "--previous", str(out))
+    run_drift(fleet, out, *words)
+    take_snapshots(tmp_path, hours=2 * DAY)
+    run_drift(fleet, out, *words)
+    expired, *rows = read_rows(out)
+    assert (expired["class"], expired["field"], expired["file"], expired["line"]) == (
+        *("expired", "baseline", "baseline.jsonl", 1),
+    )
+    assert expired["message"] == "baseline expired: ops accepted this drift until 2025-02-01: known on the first day"
+    assert {(row["status"], row["ageSeconds"]) for row in rows} == {("Unchanged", 2 * DAY * 3600)}
+    shown = subprocess.run(shlex.split(expired["command"]), capture_output=True, text=True, check=True).stdout
+    assert json.loads(shown)["kind"] == "DriftBaseline"
+
+
+def test_a_repaired_finding_is_counted(fleet: Path, tmp_path: Path) -> None:
+    """A finding of the baseline that is over is neither a finding nor accepted; the summary counts the line."""
+    take_snapshots(tmp_path, hours=1, guests=())
+    run_drift(fleet, tmp_path / "report", "-q", "--baseline", "baseline.jsonl")
+    assert read_rows(tmp_path / "report") == []
+    assert read_summary(tmp_path / "report")["baseline"]["unmatched"] == 2
+
+
+def test_exceptions_come_first(fleet: Path, tmp_path: Path) -> None:
+    """A finding that an exception accepts has this exception, also if it is worse than in the baseline."""
+    fields: dict[str, Any] = {"topics": ["orders"], "fields": ["config.*"], "reason": "r", "author": "ada"}
+    (fleet / "some.yaml").write_text(document("DriftException", "some", **fields, until="2025-03-01"))
+    take_snapshots(tmp_path, hours=1, retention="60000")
+    run_drift(fleet, tmp_path / "report", "-q", "--baseline", "baseline.jsonl")
+    found = {
+        row["field"] or row["class"]: row["exception"]["name"]
+        for row in read_rows(tmp_path / "report", "accepted.jsonl")
+    }
+    assert found == {"config.retention.ms": "some", "partitions": "baseline", "unexpected": "baseline"}
+
+
+def test_a_selection_makes_a_smaller_baseline(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A baseline has the selected findings; those that nothing accepts are named."""
+    assert make_baseline("--field", "partitions") == 0
+    assert len(Path("baseline.jsonl").read_text().splitlines()) == 3
+    (fleet / "broken.yaml").write_text(topic_document("old", BOTH, partitions=0))
+    assert run_drift(fleet, Path("second").resolve(), "-q") == 1
+    capsys.readouterr()
+    assert make_baseline(report="second") == 0
+    assert "it is about a document, or a cluster that was not read: nothing accepts it" in capsys.readouterr().err
+    assert len(Path("baseline.jsonl").read_text().splitlines()) == 7
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: [], "baseline.jsonl:1: found no first line of a baseline"),
+        (lambda lines: lines[1:], "baseline.jsonl:1: found no first line of a baseline"),
+        (lambda lines: [*lines[:2], "{}"], "baseline.jsonl:3: found no finding of a baseline"),
+        (lambda lines: [*lines[:2], lines[1]], "baseline.jsonl:3: found the finding of line 2 again"),
+        (lambda lines: [lines[0].replace("2025-02-01", "2025-02-30"), *lines[1:]], "wanted a day of the calendar"),
+    ],
+)
+def test_a_file_that_is_no_baseline_is_named(
+    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, message: str
+) -> None:
+    """The error names the file and the line; no report is written."""
+    lines = Path("baseline.jsonl").read_text().splitlines()
+    Path("baseline.jsonl").write_text("".join(f"{line}\n" for line in change(lines)))
+    assert run_drift(fleet, tmp_path / "report", "-q", "--baseline", "baseline.jsonl") == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "report").exists()
+
+
+def test_options_of_a_baseline(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An acceptance has an author, a day and a reason; a repair takes findings from a report, not from a baseline."""
+    assert run(["drift", "fleet", "--from", "first", "--fix", "baseline"]) == 2
+    assert "give --author, --until, --reason" in capsys.readouterr().err
+    assert make_baseline("--baseline", "baseline.jsonl") == 2
+    assert run_drift(fleet, tmp_path / "report", "--baseline", "none.jsonl") == 1
+    assert "none.jsonl: cannot be read" in capsys.readouterr().err
