@@ -183,6 +183,17 @@ def test_a_topic_of_records_that_was_recreated(kafka: FakeKafka) -> None:
     assert (state.records_error.reason, state.write_block.reason) == (Reason.RECORDS_LOST, Reason.RECORDS_LOST)
     assert not any(topic.record for topic in state.topics.values())
     assert WARNING_NO_OWNERS in state.warnings
+    assert state.records_error.message.startswith("the records of topiarist cannot be read: ")
+
+
+@pytest.mark.parametrize(("policy", "words"), [("delete", "; "), ("compact", "")])
+def test_records_that_cannot_be_read_say_what_to_do(kafka: FakeKafka, policy: str, words: str) -> None:
+    """What lasts has its hint in the message; the topics are read all the same."""
+    kafka.cluster.topics[RECORDS].config["cleanup.policy"] = policy
+    state = kafka.open().read()
+    assert state.topics.keys() >= {"grown", "set", "old"}
+    assert bool(state.records_error.reason) is bool(words)
+    assert words in state.records_error.message
 
 
 def test_another_owner_waits_for_the_lock(kafka: FakeKafka) -> None:

@@ -59,7 +59,7 @@ class AwsTokens:
             return run_with_deadline(self._sign, deadline, "AWS did not answer in time")
         except botocore.exceptions.ClientError as error:
             found = error.response.get("Error", {})
-            code, text = str(found.get("Code", "")), printable(str(found.get("Message", "")), 300)
+            code, text = str(found.get("Code", "")), printable(str(found.get("Message") or ""), 300)
             message = f"AWS refuses the credentials: {text or code} ({code})"
             raise self._error(Reason.AUTHENTICATION_FAILED, message, _HINTS.get(code, "")) from None
         except (botocore.exceptions.HTTPClientError, botocore.exceptions.ConnectionError, TimeoutError) as error:

@@ -167,6 +167,14 @@ def test_a_refusal_of_aws(sts: Sts, code: str, hint: str) -> None:
     assert error.hint == hint
 
 
+def test_long_words_of_aws_are_cut(sts: Sts) -> None:
+    """A message has at most 300 signs, and a refusal without one has its code."""
+    sts.error = 403, "Odd", "a" * 400
+    assert f"credentials: {'a' * 297}... (Odd)" in failure(replace(LOGIN, role_arn=ROLE)).args[0]
+    sts.error = 403, "Odd", ""
+    assert failure(replace(LOGIN, role_arn=ROLE)).args[0].endswith("AWS refuses the credentials: Odd (Odd)")
+
+
 def test_no_credentials(sts: Sts, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says where they were looked for; an unreachable service is no refusal."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")

@@ -152,7 +152,24 @@ def test_a_throttle_of_another_client_stays(brokers: MovingBrokers) -> None:
     brokers.configs["brokers/3"] = {RATES[0]: "7"}
     brokers.run(brokers.plan({"a": [(1, 3)]}))
     assert brokers.throttles() == {"brokers/3": {RATES[0]: "7"}}
-    assert any("is 7 already" in remark for each in brokers.seen for remark in each.remarks)
+    remarks = [remark for each in brokers.seen for remark in each.remarks]
+    assert any("is 7 already" in remark for remark in remarks)
+    assert len(remarks) == len({*remarks})
+
+
+def test_a_throttle_that_another_client_changes_is_reported_at_the_end(brokers: MovingBrokers) -> None:
+    """It is left as it is, and the last report says so."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+
+    def stop() -> bool:
+        if brokers.seen and brokers.seen[-1].copying:
+            brokers.configs["brokers/3"][RATES[0]] = "7"
+        return False
+
+    assert brokers.run(plan, stop=stop) == [Outcome("a", Result.DONE)]
+    assert brokers.throttles() == {"brokers/3": {RATES[0]: "7"}}
+    assert any("brokers/3" in remark for remark in brokers.seen[-1].remarks)
 
 
 @pytest.mark.parametrize(("throttle", "target"), [(None, (2, 1)), (0, (1, 3))])
@@ -356,6 +373,7 @@ def test_without_wait_one_batch_is_sent(brokers: MovingBrokers) -> None:
     assert brokers.session.names().count("AlterPartitionReassignments") == 1
     (outcome,) = brokers.run(plan, wait=False, batch=ONE)
     assert outcome.result is Result.PENDING
+    assert outcome.message == "0 of 2 partitions moved, 1 in flight; run again for the rest"
     assert brokers.session.names().count("AlterPartitionReassignments") == 1
     brokers.finish()
     brokers.seen.clear()

@@ -464,6 +464,13 @@ def test_a_partial_record_lists_only_what_is_set(
         assert partial == before
 
 
+def test_a_partial_record_of_a_change_without_applied_values_has_none() -> None:
+    """A record that keeps no values, as a file of another program may have it, gets none."""
+    intent = Intent(IntentKind.CHANGE, OwnershipRecord("team", ("a",)), config={"a": "3"})
+    partial = build_partial_record(None, intent, topic((1, 2), a="3"))
+    assert partial == OwnershipRecord("team", ("a",))
+
+
 def test_every_order_of_two_requests_resolves_alike() -> None:
     """Configs first and growth first give records of the same keys when both are there."""
     shown = topic((1, 2))

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, encode_topic_id
-from topiarist.adapters.kafka_admin.records.codec import Meta, Records
+from topiarist.adapters.kafka_admin.records.codec import Lock, Meta, Records, TopicRecord
 from topiarist.adapters.kafka_admin.records.topic import (
     CreatedTopic,
     FoundTopic,
@@ -26,6 +27,7 @@ from topiarist.adapters.kafka_admin.records.transactions import Clock
 from topiarist.adapters.own_values import encode_value
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
+from topiarist.model.state import OwnershipRecord, ReadError
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, metadata, partition, reply
 
 RECORDS_TOPIC = DEFAULT_RECORDS_TOPIC
@@ -336,6 +338,33 @@ def test_records_of_another_transactional_id(written: str, asked: str, is_own: b
     with pytest.raises(TopiaristError, match=f"transactional id {written}, this Cluster has {asked}") as caught:
         require_own(Records(meta=meta), FOUND, topic)
     assert caught.value.hint.endswith(f"spec.kafka.records.transactionalId: {written}")
+
+
+@pytest.mark.parametrize(
+    ("records", "origin"),
+    [
+        (Records(meta=META), ""),
+        (Records(), ""),
+        (
+            Records(meta=replace(META, topic_id="OLD")),
+            "of cluster cluster, topic id OLD; this is cluster cluster, topic",
+        ),
+        (Records(meta=replace(META, cluster_id="OTHER")), "of cluster OTHER, topic id"),
+        (Records(lock=Lock(number=1)), "of an unknown place"),
+        (Records(topics={"a": TopicRecord(OwnershipRecord("team"), "ID")}), "of an unknown place"),
+        (Records(errors={"a": ReadError("a", "bad")}), "of an unknown place"),
+    ],
+)
+def test_records_of_another_topic(records: Records, origin: str) -> None:
+    """A copied or recreated topic is refused, with both places and what to do; an empty one is new."""
+    if not origin:
+        require_own(records, FOUND, RECORDS_TOPIC)
+        return
+    with pytest.raises(TopiaristError) as caught:
+        require_own(records, FOUND, RECORDS_TOPIC)
+    assert caught.value.reason is Reason.RECORDS_LOST
+    assert f"the records in {RECORDS_TOPIC.name} are {origin}" in caught.value.args[0]
+    assert caught.value.hint.startswith("the topic was copied or recreated")
 
 
 def test_the_usual_transactional_id_is_not_written() -> None:

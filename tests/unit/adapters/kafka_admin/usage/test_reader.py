@@ -201,6 +201,12 @@ def test_unknown_values_of_a_partition(open_reader: Any) -> None:
     assert sample.all_bytes is None
 
 
+def test_a_topic_without_partitions(open_reader: Any) -> None:
+    """It has no values, not those of a partition that is not there."""
+    sample = open_reader(script(Metadata=metadata({"a": []}, brokers=(1, 2)))).read().topics["a"]
+    assert (sample.ends, sample.begins, sample.sizes, sample.all_bytes) == ((), (), (), None)
+
+
 def test_errors(open_reader: Any) -> None:
     """Without any broker the read ends with an error."""
     with pytest.raises(TopiaristError) as caught:

@@ -152,6 +152,24 @@ def test_a_topic_that_cannot_be_read_is_not_written(bench: Bench) -> None:
     assert bench.records.intents == ["c"]
 
 
+def test_a_topic_that_another_client_recreates_after_the_intents(bench: Bench) -> None:
+    """Nothing is sent for it; its old record comes back, and the outcome says what happened."""
+    bench.cluster.add("c", (1, 2))
+    bench.own("c")
+    plan = bench.plan(spec("c", **ONE_BY_TWO, config={"retention.ms": 3600000}))
+    old = bench.records.topics["c"]
+
+    def recreate(look: int) -> None:
+        if look == 2:
+            bench.replace("c", (1, 2))
+
+    bench.looks, bench.before_look = 0, recreate
+    (outcome,) = bench.apply(plan).values()
+    assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
+    assert "recreated" in outcome.message
+    assert (bench.records.topics["c"], bench.cluster.topics["c"].config) == (old, {})
+
+
 def test_creations_that_the_controller_confirmed_are_not_read_again(bench: Bench) -> None:
     """The ids of the answer are those of the outcomes and of the records."""
     outcomes = bench.apply(bench.plan(spec("a"), spec("b")))
