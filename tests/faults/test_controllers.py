@@ -343,30 +343,3 @@ def test_f09_a_config_that_changes_under_a_growth_is_not_vouched_for(
     assert found.result is Result.CONFLICT
     assert "retention.ms" in found.message
     assert not client.exists("/topiarist/topics/grow")
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (
-            lambda client: client.create("/migration", b'{"version":0,"kraft_metadata_offset":-1}'),
-            Reason.KRAFT_MIGRATION,
-        ),
-        (lambda client: client.delete("/controller"), Reason.NO_CONTROLLER),
-    ],
-)
-def test_f11_a_closed_gate_means_no_write(
-    cluster: SimulatedKafka, client: KazooClient, change: Callable[[KazooClient], object], reason: Reason
-) -> None:
-    """With a migration in progress, or without a controller, the plan refuses everything and apply creates nothing."""
-    create_mixed_topics(cluster)
-    with connect_cluster(cluster.connect) as port:
-        open_plan = plan_specs(port, *DESIRED_SPECS)
-        change(client)
-        closed = plan_specs(port, *DESIRED_SPECS)
-        assert not closed.has_changes
-        assert {finding.reason for topic in closed.topics for finding in topic.refusals} == {reason}
-        with pytest.raises(TopiaristError) as raised:
-            apply_results(port, open_plan)
-    assert raised.value.reason is reason
-    assert not client.exists("/topiarist")

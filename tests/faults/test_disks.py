@@ -13,8 +13,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from integration.test_report import apply, results
-from integration.test_writing_cli import manifests
 from support import namespaces
+from support.cli.runs import write_manifests
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.proxy import Proxy
@@ -96,7 +96,7 @@ def test_f27_a_full_disk(mould: ClusterTemplate, proxy: Proxy, tmp_path: Path, w
 
 def test_f27_without_a_report_nothing_is_sent(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
     """A disk that is full from the beginning: the path is named, no write is sent, the exit code is 1."""
-    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "orders")
+    folder = write_manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "orders")
     running = apply(folder, Path("/dev/full"))
     _, err = running.communicate(timeout=300)
     assert running.returncode == 1
@@ -109,7 +109,7 @@ def test_f27_a_disk_that_becomes_full_ends_the_sending(
 ) -> None:
     """Transactions in flight finish, nothing more is sent, the lines are complete; the next run does the rest."""
     names, report = [f"orders-{number:03}" for number in range(400)], tmp_path / "report.jsonl"
-    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names)
+    folder = write_manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names)
     running = apply(folder, report, size=8_000)
     out, err = running.communicate(timeout=300)
     assert running.returncode == 1

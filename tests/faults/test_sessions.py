@@ -30,12 +30,11 @@ from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.client import expire_session
 from support.zookeeper.independent_client import Node
-from support.zookeeper.proxy import CutTiming, Proxy
+from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.zookeeper.write import writer
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
-from topiarist.reconcile import apply_plan
 
 
 def test_f05_between_plan_and_apply(cluster: SimulatedKafka, proxy: Proxy) -> None:
@@ -113,39 +112,6 @@ def test_f06_stopped_for_longer_than_its_session(
     assert seen
     assert write_checker.read_nodes(cluster.connect) == seen
     assert list(busy_cluster.find_damage(before, seen)) == []
-
-
-def test_f05_the_next_run_converges(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """If the session cannot be resumed, transactions in flight are unknown, the rest is skipped, and the next run does
-    the rest.
-    """
-    names = create_mixed_topics(cluster)
-    with verify_changes(cluster.connect, *names):
-        with connect_cluster(proxy.through(cluster.connect)) as port:
-            plan = plan_specs(port, *DESIRED_SPECS)
-            proxy.cut(7, CutTiming.AFTER, refuse=True)
-            with pytest.raises(TopiaristError) as raised:
-                apply_results(port, plan)
-        assert raised.value.reason is Reason.SESSION_LOST
-        proxy.reset()
-        with connect_cluster(cluster.connect, lock_timeout=30) as port:
-            assert set(apply_results(port, plan_specs(port, *DESIRED_SPECS)).values()) <= {Result.DONE}
-            assert not plan_specs(port, *DESIRED_SPECS).has_changes
-
-
-def test_f05_every_topic_has_its_outcome(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """The outcomes before the end: done, unknown or skipped, one for each topic."""
-    names = create_mixed_topics(cluster)
-    with connect_cluster(proxy.through(cluster.connect)) as port:
-        plan = plan_specs(port, *DESIRED_SPECS)
-        proxy.cut(7, CutTiming.AFTER, refuse=True)
-        report = apply_plan(port, plan, stop=lambda: False)
-    seen = {outcome.topic: outcome.result for outcome in report.outcomes}
-    assert report.error is not None
-    assert report.error.reason is Reason.SESSION_LOST
-    assert seen.keys() == set(names)
-    assert Result.UNKNOWN in seen.values()
-    assert set(seen.values()) <= {Result.DONE, Result.UNKNOWN, Result.SKIPPED}
 
 
 def test_f05_in_the_pipeline_doubt_is_left_only_where_there_is_some(cluster: SimulatedKafka, proxy: Proxy) -> None:

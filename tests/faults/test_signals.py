@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Event
@@ -13,27 +12,22 @@ from threading import Event
 import pytest
 
 from faults.conftest import FaultStatistics
-from integration.test_terminal import ORDERS, words
 from integration.write_fixtures import (
-    DESIRED_SPECS,
     FIRST_TOPIC_WRITE,
     MANY_SPECS,
     connect_cluster,
-    create_mixed_topics,
-    lock_nodes,
     lock_nodes_at,
     topics_by_result,
-    verify_changes,
 )
 from support.cli import forked_runs
 from support.cli.forked_runs import ForkedRuns
-from support.spec_builders import apply_results, plan_specs, topic_spec
+from support.spec_builders import apply_results, plan_specs
 from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.model.outcome import Outcome, Result
+from topiarist.model.outcome import Result
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -129,49 +123,3 @@ def test_f30_a_second_signal_ends_at_once(
         ended.append((connect, before))
     for connect, before in ended:
         converges(connect, before)
-
-
-def test_f30_what_is_under_way_is_finished(cluster: SimulatedKafka) -> None:
-    """After the first outcome nothing more is sent; the lock is free and the next run does the rest."""
-    specs = [*DESIRED_SPECS, *(topic_spec(f"more-{number:03}") for number in range(300))]
-    create_mixed_topics(cluster)
-    seen: list[Outcome] = []
-    with verify_changes(cluster.connect, *(spec.topic for spec in specs)), connect_cluster(cluster.connect) as port:
-        plan = plan_specs(port, *specs)
-        for outcome in port.apply(plan, lambda: bool(seen)):
-            seen.append(outcome)
-        assert len(seen) == len(specs)
-        by_result = {result: [o for o in seen if o.result is result] for result in Result}
-        assert by_result[Result.DONE]
-        assert by_result[Result.SKIPPED]
-        assert lock_nodes(cluster) == []
-        assert set(apply_results(port, plan_specs(port, *specs)).values()) == {Result.DONE}
-        assert not plan_specs(port, *specs).has_changes
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_f30_in_the_middle_of_many_topics(
-    cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path, number: signal.Signals, code: int
-) -> None:
-    """Ctrl-C during apply: sent transactions finish and are counted, the lock is free, and the next run does the
-    rest.
-    """
-    for index in range(600):
-        text = ORDERS.format(retention=86_400_000).replace("name: orders", f"name: orders-{index:03}")
-        (tmp_path / f"{index:03}.yaml").write_text(text)
-    command = words(cluster, tmp_path, "--yes")
-    command[command.index(cluster.connect)] = proxy.through(cluster.connect)
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    proxy.hold(100, lambda: child.send_signal(number))
-    out, err = child.communicate(timeout=300)
-    assert child.returncode == code
-    assert "writes in progress are finished" in err
-    done = re.search(r"Applied: (\d+) done, (\d+) skipped", out)
-    assert done is not None
-    assert int(done[1]) + int(done[2]) == 600
-    tree = write_checker.read_nodes(cluster.connect)
-    assert len(write_checker.decode_topics(tree)) == int(done[1])
-    assert not [path for path in tree if path.startswith("/topiarist/lock/")]
-    again = subprocess.run(words(cluster, tmp_path, "--yes"), capture_output=True, text=True, check=False)
-    assert again.returncode == 0
-    assert len(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))) == 600

@@ -72,16 +72,6 @@ def test_an_exported_cluster_is_adopted_with_records_alone(
     ]
 
 
-def test_a_cluster_that_cannot_be_read_leaves_no_folder(
-    cluster: SimulatedKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A chroot that does not exist: the error, its code, and nothing in the place of the folder."""
-    words = ["export", "--zookeeper", f"{cluster.connect}-not", "--cluster", "eu", "--out", str(tmp_path / "prod")]
-    assert run(words) == 1
-    assert "error: cluster eu: the chroot" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_folder_that_is_in_use_is_seen_before_anything_is_read(
     cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,13 +9,13 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
-from integration.test_writing_cli import manifests
 from integration.write_fixtures import (
     FIRST_TOPIC_WRITE,
     connect_cluster,
     create_mixed_topics,
     verify_changes,
 )
+from support.cli.runs import write_manifests
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
 from support.zookeeper.proxy import CutTiming, Proxy
@@ -168,7 +168,9 @@ def test_a_run_that_is_frozen_in_the_middle_says_what_was_done(
     """A run that is frozen midway reports its written and skipped topics and never that nothing was written; a run
     frozen before its start reports exactly that.
     """
-    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *(f"t{number:02}" for number in range(40)))
+    folder = write_manifests(
+        tmp_path, {"prod": proxy.through(cluster.connect)}, *(f"t{number:02}" for number in range(40))
+    )
     words = ["apply", str(folder), "--yes", "--kafka-version", "3.9"]
 
     def freeze_it() -> None:

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from integration.protected_cluster import READ_ONLY, ProtectedCluster
@@ -42,40 +41,6 @@ def test_no_write_is_sent(cluster: SimulatedKafka, proxy: Proxy, capsys: Capture
     assert "1 of 2 topics" in capsys.readouterr().out
     assert proxy.writes == 0
     assert write_checker.read_nodes(cluster.connect) == before
-
-
-def test_states_of_partitions(cluster: SimulatedKafka, client: KazooClient, capsys: Capture) -> None:
-    """The list counts partitions without a leader, with a small ISR, with an invalid state, and without a state."""
-    cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in ("no-leader", "small", "odd", "new")))
-    cluster.wait_idle()
-    fields = {"controller_epoch": 1, "version": 1, "leader_epoch": 4}
-    path = "/brokers/topics/{}/partitions/0/state"
-    client.set(path.format("no-leader"), json.dumps({**fields, "leader": -1, "isr": []}).encode())
-    client.set(path.format("small"), json.dumps({**fields, "leader": REPLICAS[0][0], "isr": [REPLICAS[0][0]]}).encode())
-    client.set(path.format("odd"), b"[]")
-    client.delete(path.format("new"))
-    found = said(capsys, "--zookeeper", cluster.connect)
-    states = {name: set(one["states"]) - {"Unowned"} for name, one in found.items()}
-    assert states == {
-        "no-leader": {"Offline", "UnderReplicated"},
-        "small": {"UnderReplicated"},
-        "odd": {"Unreadable"},
-        "new": {"NotInitialized"},
-    }
-    assert (found["no-leader"]["offline"], found["small"]["underReplicated"]) == (1, 1)
-
-
-def test_a_topic_that_is_being_moved(cluster: SimulatedKafka, client: KazooClient, capsys: Capture) -> None:
-    """Replicas that a reassignment adds do not count as missing from the ISR, as in Kafka's own count."""
-    cluster.add_topics(Topic("orders", ((1, 2),), {}))
-    cluster.wait_idle()
-    node = json.loads(client.get("/brokers/topics/orders")[0])
-    node |= {"partitions": {"0": [3, 1, 2]}, "adding_replicas": {"0": [3]}}
-    client.set("/brokers/topics/orders", json.dumps(node).encode())
-    cluster.wait_idle()
-    found = said(capsys, "--zookeeper", cluster.connect)["orders"]
-    assert set(found["states"]) == {"Unowned", "Reassigning", "NotPreferredLeader"}
-    assert found["replicaCounts"] == {"2": 1}
 
 
 def test_read_only_credentials_are_enough(protected: ProtectedCluster, capsys: Capture) -> None:

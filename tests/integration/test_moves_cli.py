@@ -8,27 +8,23 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator
 
 from integration.test_terminal import typed
+from support.cli.runs import RunResult, run_topiarist, start_topiarist
 from support.waiting import wait_until
-from support.zookeeper import write_checker
+from support.zookeeper.moves import LISTS, RATES, RECORD, REQUEST, MovingCluster
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, config_bytes
-from topiarist.cli.main import run
-from topiarist.kafka.types import Replicas
 from topiarist.schema import load
 
-REQUEST, RECORD = "/admin/reassign_partitions", "/topiarist/moves"
-LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
 MOVED = 5
 """Partitions of ``LISTS`` on broker 6."""
 
 BATCHES = 3
-RATE_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 MANIFESTS = """\
 apiVersion: topiarist.dev/v1
 kind: Cluster
@@ -37,7 +33,7 @@ spec:
   zookeeper: {{connect: "{connect}"}}
   kafkaVersion: "3.9"
   drainBrokers: {drained}
-  moves: {{allow: [{allowed}], throttle: 50MiB, batch: {{partitions: 2}}}}
+  moves: {{allow: [Drain], throttle: 50MiB, batch: {{partitions: 2}}}}
 ---
 apiVersion: topiarist.dev/v1
 kind: Topic
@@ -48,28 +44,14 @@ MOVES_SCHEMA = Draft7Validator(load.load_schema("moves"))
 REPORT_SCHEMA = Draft7Validator(load.load_schema("report"))
 
 
-class Said(NamedTuple):
-    """The output of a command line, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def words(self) -> str:
-        """Return the result without line breaks."""
-        return " ".join(self.out.split())
-
-
-class Night:
+class Night(MovingCluster):
     """An operator with a cluster that has a topic on a drained broker."""
 
-    def __init__(self, kafka: SimulatedKafka, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.kafka = kafka
+    def __init__(self, kafka: SimulatedKafka, folder: Path) -> None:
+        super().__init__(kafka)
         self.folder = folder
         self.report = str(folder / "report.jsonl")
         self.back = str(folder / "back.json")
-        self._capsys = capsys
         self.declare()
 
     @property
@@ -77,28 +59,21 @@ class Night:
         """Return the path of the manifests."""
         return str(self.folder / "all.yaml")
 
-    def declare(self, *, drained: str = "[6]", allowed: str = "Drain") -> None:
+    def declare(self, *, drained: str = "[6]") -> None:
         """Write the manifests."""
-        text = MANIFESTS.format(connect=self.kafka.connect, drained=drained, allowed=allowed)
-        Path(self.manifests).write_text(text)
+        Path(self.manifests).write_text(MANIFESTS.format(connect=self.kafka.connect, drained=drained))
 
-    def says(self, *words: str) -> Said:
-        """Run one command line."""
-        self._capsys.readouterr()
-        code = run([*words])
-        return Said(code, *self._capsys.readouterr())
-
-    def applies(self, *words: str) -> Said:
+    def applies(self, *words: str) -> RunResult:
         """Apply the manifests."""
-        return self.says("apply", self.manifests, "--yes", "--adopt=*", *words)
+        return run_topiarist("apply", self.manifests, "--yes", "--adopt=*", *words)
 
-    def reverts(self, *words: str) -> Said:
+    def reverts(self, *words: str) -> RunResult:
         """Make the plan of the reverse of the report."""
-        return self.says("moves", "revert", self.report, "--clusters", self.manifests, *words)
+        return run_topiarist("moves", "revert", self.report, "--clusters", self.manifests, *words)
 
     def status(self) -> dict[str, Any]:
         """Return the status of the cluster, validated by the schema."""
-        document = json.loads(self.says("moves", self.manifests, "--format", "json").out)
+        document = json.loads(run_topiarist("moves", self.manifests, "--format", "json").out)
         MOVES_SCHEMA.validate(document)
         (cluster,) = document["clusters"]
         return dict(cluster)
@@ -110,43 +85,23 @@ class Night:
             REPORT_SCHEMA.validate(row)
         return [row for row in rows if row["row"] == kind]
 
-    def lists(self) -> list[Replicas]:
-        """Return the replica lists of the topic."""
-        partitions = json.loads(self.kafka.client.get("/brokers/topics/orders")[0])["partitions"]
-        return [tuple(partitions[str(partition)]) for partition in range(len(partitions))]
-
-    def throttles(self) -> list[str]:
+    def throttled(self) -> list[str]:
         """Return each throttle config that a topic or broker has, with its entity."""
-        return [
-            f"{path.removeprefix('/config/')} {key}"
-            for path, node in sorted(write_checker.read_nodes(self.kafka.connect).items())
-            if path.startswith(("/config/topics/", "/config/brokers/")) and node.data
-            for key in json.loads(node.data)["config"]
-            if "throttled" in key
-        ]
-
-    def holds_batch(self) -> None:
-        """Keep every copy from getting in sync."""
-        self.kafka.lagging_brokers = {1, 2, 3, 4, 5, 6}
-
-    def releases_batch(self) -> None:
-        """Let copies get in sync, also those in flight."""
-        self.kafka.lagging_brokers = set()
-        self.kafka.run_and_wait(self.kafka._process_reassignment_request)
+        return [f"{entity} {key}" for entity, config in sorted(self.throttles().items()) for key in config]
 
 
 @pytest.fixture
-def night(cluster: SimulatedKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Night:
+def night(cluster: SimulatedKafka, tmp_path: Path) -> Night:
     """A topic with five partitions on the drained broker 6; the controller carries out reassignments."""
     cluster.moves_replicas = True
     cluster.add_topics(Topic("orders", LISTS, {}))
-    return Night(cluster, tmp_path, capsys)
+    return Night(cluster, tmp_path)
 
 
 @pytest.fixture
 def held(night: Night) -> Night:
     """The same after a run that has sent the first batch, and did not wait for it."""
-    night.holds_batch()
+    night.lag()
     said = night.applies("--no-wait")
     assert said.code == 1, said
     return night
@@ -158,7 +113,7 @@ def test_progress_goes_to_stderr(night: Night) -> None:
     assert said.code == 0, said
     assert said.err.startswith(f"prod: batch 1 of {BATCHES}: 0 of {MOVED} partitions, 2 copying (")
     assert f"+ moved {MOVED} partitions of 1 topic, {MOVED} replicas copied" in said.words
-    assert night.throttles() == []
+    assert night.throttled() == []
 
 
 def test_quiet_runs_show_no_progress(night: Night) -> None:
@@ -201,34 +156,27 @@ def test_no_wait_sends_one_batch(held: Night) -> None:
 
 def test_no_wait_can_be_repeated_until_all_is_done(held: Night) -> None:
     """Each run sends one batch; after the last one the throttles are put back."""
-    held.releases_batch()
+    held.catch_up()
     codes = []
     for _ in range(BATCHES):
         codes.append(held.applies("--no-wait").code)
         wait_until(lambda: held.kafka.client.exists(REQUEST) is None, "the controller to end the batch")
     assert codes == [1] * (BATCHES - 1) + [0]
     assert not any(6 in replicas for replicas in held.lists())
-    assert held.throttles() == []
+    assert held.throttled() == []
 
 
 def test_no_wait_excludes_wait(night: Night) -> None:
     """The two options contradict each other: a usage error, with nothing written."""
     assert night.applies("--wait", "--no-wait").code == 2
-    assert night.lists() == [*LISTS]
+    assert night.lists() == LISTS
 
 
 @pytest.fixture
 def waiting(night: Night) -> Iterator[subprocess.Popen[str]]:
     """A run that waits for its first batch."""
-    night.holds_batch()
-    command = [sys.executable, "-m", "topiarist", "apply", night.manifests, "--yes", "--adopt=*"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    night.lag()
+    process = start_topiarist("apply", night.manifests, "--yes", "--adopt=*")
     assert process.stderr is not None
     while "batch 1 of" not in process.stderr.readline():
         assert process.poll() is None
@@ -246,26 +194,26 @@ def test_an_interrupt_ends_before_the_next_batch(night: Night, waiting: subproce
     words = " ".join(out.split())
     assert "2 in flight" in words
     assert "continues at the controller" in words
-    assert night.throttles() != []
-    night.releases_batch()
+    assert night.throttled() != []
+    night.catch_up()
     said = night.applies()
     assert said.code == 0, said
     assert not any(6 in replicas for replicas in night.lists())
-    assert night.throttles() == []
+    assert night.throttled() == []
     assert night.kafka.client.exists(RECORD) is None
 
 
 def test_nothing_moves(night: Night) -> None:
     """A cluster without moves has one line below its name; ``moves status`` is the same command."""
-    said = night.says("moves", night.manifests)
+    said = run_topiarist("moves", night.manifests)
     assert said.code == 0
     assert said.out.splitlines()[1:] == ["Nothing moves."]
-    assert night.says("moves", "status", night.manifests) == said
+    assert run_topiarist("moves", "status", night.manifests) == said
 
 
 def test_the_status_of_a_batch(held: Night) -> None:
     """The batch, its partitions with the brokers that copy, and its throttles; nothing is wrong."""
-    said = held.says("moves", held.manifests)
+    said = run_topiarist("moves", held.manifests)
     assert said.code == 0
     assert f"batch 1 of {BATCHES} by owner default, 2 partitions, sent" in said.words
     assert "2 left orders 0 to" in said.words
@@ -278,16 +226,10 @@ def test_the_status_of_a_batch(held: Night) -> None:
 
 def test_the_status_after_a_batch(held: Night) -> None:
     """A batch that is done while no run waits leaves throttles, and the status says what removes them."""
-    held.releases_batch()
-    said = held.says("moves", held.manifests)
+    held.catch_up()
+    said = run_topiarist("moves", held.manifests)
     assert said.code == 0
     assert "The batch is done, and its throttles are left: run apply as owner default again" in said.words
-
-
-def _request(kafka: SimulatedKafka, *entries: tuple[str, int, list[int]]) -> None:
-    partitions = [{"topic": topic, "partition": number, "replicas": brokers} for topic, number, brokers in entries]
-    kafka.client.create(REQUEST, json.dumps({"version": 1, "partitions": partitions}).encode())
-    kafka.wait_idle()
 
 
 @pytest.mark.parametrize(
@@ -297,8 +239,9 @@ def _request(kafka: SimulatedKafka, *entries: tuple[str, int, list[int]]) -> Non
 def test_an_entry_that_never_ends_is_an_error(night: Night, entry: tuple[str, int, list[int]], remedy: str) -> None:
     """The entry of a missing topic, or with a broker twice, ends the status with 1 and has its remedy."""
     night.kafka.moves_replicas = False
-    _request(night.kafka, entry)
-    said = night.says("moves", night.manifests)
+    night.request(entry)
+    night.kafka.wait_idle()
+    said = run_topiarist("moves", night.manifests)
     assert said.code == 1
     assert remedy in said.words
     assert "Stuck" in said.out
@@ -306,44 +249,44 @@ def test_an_entry_that_never_ends_is_an_error(night: Night, entry: tuple[str, in
 
 def test_clear_is_refused_while_brokers_copy(held: Night) -> None:
     """With a request nothing is cleared: exit code 4, and the throttles stay."""
-    before = held.throttles()
-    said = held.says("moves", "clear", held.manifests, "--yes")
+    before = held.throttled()
+    said = run_topiarist("moves", "clear", held.manifests, "--yes")
     assert said.code == 4
     assert "there is a reassignment request" in said.err
-    assert held.throttles() == before
+    assert held.throttled() == before
 
 
 def test_clear_puts_values_back(held: Night) -> None:
     """All values of the record are put back, a value that another client changed stays, and the record is deleted."""
-    held.releases_batch()
+    held.catch_up()
     first = held.status()["throttles"][0]
     held.kafka.client.set(f"/config/{first['entity']}", config_bytes({first["config"]: "7"}))
-    said = held.says("moves", "clear", held.manifests, "--yes")
+    said = run_topiarist("moves", "clear", held.manifests, "--yes")
     assert said.code == 0, said
     assert f"{first['entity']}: another client changed {first['config']} to 7" in said.out
-    assert held.throttles() == [f"{first['entity']} {first['config']}"]
+    assert held.throttled() == [f"{first['entity']} {first['config']}"]
     assert held.kafka.client.exists(RECORD) is None
-    again = held.says("moves", "clear", held.manifests, "--yes")
+    again = run_topiarist("moves", "clear", held.manifests, "--yes")
     assert (again.code, again.out) == (0, "prod: nothing to clear: there is no record of a batch\n")
 
 
 def test_clear_asks_first(held: Night) -> None:
     """The values are shown, and any answer but ``yes`` writes nothing."""
-    held.releases_batch()
-    before = held.throttles()
+    held.catch_up()
+    before = held.throttled()
     program = [sys.executable, "-m", "topiarist", "moves", "clear", held.manifests]
     shown, code = typed(program, "no")
     assert code == 1
     assert "Clear the last batch of 1 cluster? Type yes" in shown
     assert "52428800 -> not set" in shown
-    assert held.throttles() == before
+    assert held.throttled() == before
 
 
 def test_clear_reports_a_record_that_cannot_be_read(night: Night) -> None:
     """A malformed record is an error, not an absent one."""
     night.kafka.client.ensure_path(RECORD)
     night.kafka.client.set(RECORD, b"{}")
-    said = night.says("moves", "clear", night.manifests, "--yes")
+    said = run_topiarist("moves", "clear", night.manifests, "--yes")
     assert said.code == 1
     assert f"{RECORD} cannot be read" in said.err
 
@@ -361,20 +304,20 @@ def test_moves_are_reverted_by_a_plan(drained: Night) -> None:
     said = drained.reverts("--out", drained.back)
     assert said.code == 0, said
     assert f"move {MOVED} of {len(LISTS)} partitions, {MOVED} copies" in said.words
-    assert drained.lists() != [*LISTS]
-    said = drained.says("apply", "--plan", drained.back, "--clusters", drained.manifests, "--yes")
+    assert drained.lists() != LISTS
+    said = run_topiarist("apply", "--plan", drained.back, "--clusters", drained.manifests, "--yes")
     assert said.code == 0, said
-    assert drained.lists() == [*LISTS]
-    assert drained.throttles() == []
+    assert drained.lists() == LISTS
+    assert drained.throttled() == []
     again = drained.reverts()
     assert "No changes" in again.out
 
 
 def test_the_report_of_an_interrupted_run_is_reverted_too(night: Night) -> None:
     """A batch that was done between two runs has no line of its own; its topic has one, with the planned moves."""
-    night.holds_batch()
+    night.lag()
     assert night.applies("--no-wait", "--report", night.report).code == 1
-    night.releases_batch()
+    night.catch_up()
     assert night.applies("--report", night.report).code == 0
     assert len(night.rows("move")) == MOVED - 2
     night.declare(drained="[]")
@@ -416,8 +359,8 @@ def test_a_file_that_is_no_report(night: Night, text: str) -> None:
 def test_a_remark_about_another_throttle_is_printed_once(night: Night) -> None:
     """A rate that another client has set stays, and one line on standard error says so."""
     night.kafka.client.ensure_path("/config/brokers/1")
-    night.kafka.client.set("/config/brokers/1", config_bytes({RATE_KEYS[0]: "7"}))
+    night.kafka.client.set("/config/brokers/1", config_bytes({RATES[1]: "7"}))
     said = night.applies()
     assert said.code == 0, said
-    assert said.err.count(f"brokers/1: {RATE_KEYS[0]} is 7 already, and stays") == 1
-    assert night.throttles() == [f"brokers/1 {RATE_KEYS[0]}"]
+    assert said.err.count(f"brokers/1: {RATES[1]} is 7 already, and stays") == 1
+    assert night.throttled() == [f"brokers/1 {RATES[1]}"]

@@ -7,24 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from support.cli.runs import run_topiarist
+from support.zookeeper.moves import LISTS, MovingCluster
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.cli.main import run
 from topiarist.kafka.types import Broker, Replicas
 
 HEAD = "apiVersion: topiarist.dev/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n"
-LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
 MOVES = "allow: [Drain], throttle: 50MiB"
 
 
-class MovingCluster:
+class Reviewed(MovingCluster):
     """A cluster with a topic to drain, its manifests, and a file with the plan that people reviewed."""
 
-    def __init__(self, folder: Path, kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str]) -> None:
-        self.kafka = kafka
+    def __init__(self, folder: Path, kafka: SimulatedKafka) -> None:
+        super().__init__(kafka)
         self.file = folder / "plan.json"
         self.platform, self.topics = folder / "clusters.yaml", folder / "topics.yaml"
-        self._capsys = capsys
         kafka.moves_replicas = True
         kafka.add_topics(Topic("orders", LISTS, {}))
         self.topics.write_text(HEAD.format(kind="Topic", name="orders", spec="{partitions: 6, replicationFactor: 2}"))
@@ -40,38 +39,32 @@ class MovingCluster:
 
     def run(self, *words: str) -> int:
         """Run one command line and return its exit code; ``said`` has its output."""
-        self._capsys.readouterr()
-        code = run([*words, "--clusters", str(self.platform), "--adopt=*" if "--plan" not in words else "--partial"])
-        self.said = "".join(self._capsys.readouterr())
+        more = "--adopt=*" if "--plan" not in words else "--partial"
+        code, out, err = run_topiarist(*words, "--clusters", self.platform, more)
+        self.said = out + err
         return code
 
     @property
-    def expected(self) -> list[Replicas]:
+    def expected(self) -> tuple[Replicas, ...]:
         """Return the lists of the topic after the reviewed plan."""
         moves = self.reviewed["clusters"][0]["topics"][0]["changes"][0]["moves"]
         after = {move["partition"]: tuple(move["after"]) for move in moves}
-        return [after.get(partition, replicas) for partition, replicas in enumerate(LISTS)]
-
-    @property
-    def lists(self) -> list[Replicas]:
-        """Return the present lists of the topic."""
-        partitions = json.loads(self.kafka.client.get("/brokers/topics/orders")[0])["partitions"]
-        return [tuple(partitions[str(partition)]) for partition in range(len(partitions))]
+        return tuple(after.get(partition, replicas) for partition, replicas in enumerate(LISTS))
 
 
 @pytest.fixture
-def moving(tmp_path: Path, cluster: SimulatedKafka, capsys: pytest.CaptureFixture[str]) -> MovingCluster:
+def moving(tmp_path: Path, cluster: SimulatedKafka) -> Reviewed:
     """Return a cluster with a reviewed plan that drains broker 6."""
-    return MovingCluster(tmp_path, cluster, capsys)
+    return Reviewed(tmp_path, cluster)
 
 
-def test_a_reviewed_plan_is_applied_in_parts(moving: MovingCluster) -> None:
+def test_a_reviewed_plan_is_applied_in_parts(moving: Reviewed) -> None:
     """Runs that copy two replicas each end with the reviewed lists, whatever a new plan would choose in between."""
     moving.kafka.add_broker(Broker(7, "c"))
     words = ("apply", str(moving.topics), "--reviewed", str(moving.file), "--yes", "--max-moves", "2")
     codes = [moving.run(*words) for _ in range(4)]
     assert codes == [4, 4, 0, 0], moving.said
-    assert moving.lists == moving.expected
+    assert moving.lists() == moving.expected
 
 
 DOCUMENTS: dict[str, tuple[dict[str, str], str]] = {
@@ -84,17 +77,17 @@ DOCUMENTS: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize(("document", "reason"), DOCUMENTS.values(), ids=DOCUMENTS)
-def test_the_cluster_of_the_run_decides(moving: MovingCluster, document: dict[str, str], reason: str) -> None:
+def test_the_cluster_of_the_run_decides(moving: Reviewed, document: dict[str, str], reason: str) -> None:
     """A saved plan is refused if the document of the applying run does not permit its moves any more."""
     moving.declare(**document)
     assert moving.run("apply", "--plan", str(moving.file), "--yes") == 4
     assert reason in moving.said
-    assert moving.lists == [*LISTS]
+    assert moving.lists() == LISTS
 
 
-def test_the_throttle_of_the_run_is_enough(moving: MovingCluster) -> None:
+def test_the_throttle_of_the_run_is_enough(moving: Reviewed) -> None:
     """``--throttle`` is pace: it may be given with a saved plan, and replaces a throttle that the document lacks."""
     moving.declare(moves="allow: [Drain]")
     assert moving.run("apply", "--plan", str(moving.file), "--yes", "--throttle", "5MiB") == 0
     assert "at most 5 MiB/s a broker" in moving.said
-    assert moving.lists == moving.expected
+    assert moving.lists() == moving.expected

@@ -14,6 +14,7 @@ from integration.write_fixtures import connect_cluster
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import make_request
 from support.kubernetes.schemas import validate_status
+from support.zookeeper.moves import LISTS, RATES, RECORD, MovingCluster
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
@@ -27,19 +28,15 @@ from topiarist.kubernetes.status_writer import stall_events, topic_events
 from topiarist.kubernetes.topic_status import topic_status
 from topiarist.model.state import Freeze
 
-LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
-"""Five partitions of six have a replica on broker 6, which is drained in batches of two partitions."""
-
 MOVES = {"allow": ["Drain"], "throttle": "1MiB", "batch": {"partitions": 2}}
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-RECORD = "/topiarist/moves"
 
 
-class Passes:
+class Passes(MovingCluster):
     """Passes over one cluster with one topic; each stores its statuses as the API server would."""
 
     def __init__(self, kafka: SimulatedKafka, port: ZooKeeperCluster) -> None:
-        self.kafka = kafka
+        super().__init__(kafka)
         self.port = port
         self.cluster = self.declare()
         self.topic = resource_bodies.topic("orders", partitions=len(LISTS), replicationFactor=2)
@@ -87,19 +84,9 @@ class Passes:
         self.kafka.run_and_wait(self.kafka._process_reassignment_request)
         self.kafka.lagging_brokers = lagging
 
-    def lists(self) -> list[tuple[int, ...]]:
-        """Return the replica lists of the topic."""
-        partitions = json.loads(self.kafka.client.get("/brokers/topics/orders")[0])["partitions"]
-        return [tuple(partitions[str(partition)]) for partition in range(len(partitions))]
-
-    def throttle(self) -> str:
+    def rate(self) -> str:
         """Return the rate that a batch has set; empty if there is none."""
-        for broker in self.kafka.brokers:
-            if self.kafka.client.exists(f"/config/brokers/{broker}"):
-                config = json.loads(self.kafka.client.get(f"/config/brokers/{broker}")[0])["config"]
-                if rate := config.get("leader.replication.throttled.rate"):
-                    return str(rate)
-        return ""
+        return next((config[RATES[1]] for config in self.throttles().values() if RATES[1] in config), "")
 
 
 @pytest.fixture
@@ -131,7 +118,7 @@ def test_each_pass_sends_one_batch(passes: Passes) -> None:
         (None, False),
     ]
     assert not any(6 in replicas for replicas in passes.lists())
-    assert passes.throttle() == ""
+    assert passes.rate() == ""
     assert passes.kafka.client.exists(RECORD) is None
     assert passes.state is SyncState.SYNCED
     assert passes.condition("Moving")[0] == passes.condition("Moving", "topic")[0] == "False"
@@ -182,10 +169,10 @@ def test_a_restart_continues_the_count(passes: Passes) -> None:
 def test_a_new_throttle_reaches_the_batch_in_flight(passes: Passes) -> None:
     """A changed rate in the Cluster is set while the batch is in flight, which is the remedy for a stall."""
     passes.run()
-    assert passes.throttle() == str(1024**2)
+    assert passes.rate() == str(1024**2)
     passes.declare(throttle="5MiB")
     passes.run()
-    assert passes.throttle() == str(5 * 1024**2)
+    assert passes.rate() == str(5 * 1024**2)
 
 
 def test_a_freeze_sends_no_batch(passes: Passes) -> None:
@@ -200,7 +187,7 @@ def test_a_freeze_sends_no_batch(passes: Passes) -> None:
     assert Reason.FROZEN in [refusal.reason for refusal in result.topic_results[0].refusals]
     passes.copy()
     assert not passes.run().moves.is_sent  # type: ignore[union-attr]
-    assert passes.throttle()
+    assert passes.rate()
 
 
 def test_an_unhealthy_partition_is_refused(passes: Passes) -> None:

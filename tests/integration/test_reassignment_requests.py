@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from integration.write_fixtures import REPLICAS, connect_cluster, verify_changes
+from integration.write_fixtures import REPLICAS, connect_cluster
 from support.cli.runs import run_topiarist, write_manifests
 from support.drift.small_fleet import read_rows
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
@@ -41,20 +41,6 @@ def ours(cluster: SimulatedKafka) -> SimulatedKafka:
         }
     cluster.wait_idle()
     return cluster
-
-
-@pytest.mark.parametrize("wanted", [CREATED, DELETED], ids=["created", "deleted"])
-def test_a_request_that_comes_after_the_plan_is_seen(
-    ours: SimulatedKafka, client: KazooClient, proxy: Proxy, wanted: TopicSpec
-) -> None:
-    """The run reads requests directly before the write and sends nothing."""
-    with verify_changes(ours.connect), connect_cluster(proxy.through(ours.connect)) as port:
-        plan = plan_specs(port, wanted)
-        proxy.hold(LOCK_TAKEN, lambda: client.create(REQUEST, entries(wanted.topic)))
-        found = apply_outcomes(port, plan)[wanted.topic]
-        assert (proxy.triggered.is_set(), proxy.requests["multi"]) == (True, 0)
-    assert (found.result, found.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
-    assert "a reassignment request names it now" in found.message
 
 
 @pytest.mark.parametrize("wanted", [CREATED, DELETED], ids=["created", "deleted"])

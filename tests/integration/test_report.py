@@ -15,8 +15,8 @@ import pytest
 from jsonschema import Draft7Validator
 from kazoo.client import KazooClient
 
-from integration.test_writing_cli import manifests
 from integration.write_fixtures import FIRST_TOPIC_WRITE
+from support.cli.runs import write_manifests
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
@@ -63,7 +63,7 @@ def apply(folder: Path, report: Path, *more: str, size: int = -1) -> subprocess.
 def test_a_report_is_there_as_it_happens(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
     """The lines of the first topics are readable while the last ones are written; at the end each topic has one."""
     report, seen = tmp_path / "report.jsonl", list[dict[str, Any]]()
-    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
+    folder = write_manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
 
     def look() -> None:
         wait_until(lambda: len(lines(report)) > 1, "a line of the report")
@@ -84,7 +84,7 @@ def test_a_report_is_there_as_it_happens(cluster: SimulatedKafka, proxy: Proxy, 
 
 def test_a_report_holds_no_address_and_no_path(cluster: SimulatedKafka, tmp_path: Path) -> None:
     """A report has neither the address of ZooKeeper nor a path of this machine."""
-    folder = manifests(tmp_path, {"prod": cluster.connect}, "orders")
+    folder = write_manifests(tmp_path, {"prod": cluster.connect}, "orders")
     running = apply(folder, tmp_path / "report.jsonl")
     running.communicate(timeout=300)
     text = (tmp_path / "report.jsonl").read_text()
@@ -98,7 +98,7 @@ def test_an_interrupted_run_ends_its_report(
 ) -> None:
     """After an interrupt every topic has its line, and the summary has the exit code of the signal."""
     report = tmp_path / "report.jsonl"
-    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
+    folder = write_manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
     running = apply(folder, report)
     proxy.hold(FIRST_TOPIC_WRITE + 50, lambda: running.send_signal(number))
     running.communicate(timeout=300)
@@ -112,7 +112,7 @@ def test_an_interrupted_run_ends_its_report(
 def test_a_killed_run_leaves_whole_lines(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
     """A killed run leaves no summary, but only complete lines; a later run appends to them."""
     report = tmp_path / "report.jsonl"
-    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
+    folder = write_manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
     running = apply(folder, report)
 
     def kill() -> None:
@@ -133,7 +133,7 @@ def test_what_is_refused_and_what_ended_the_run_is_in_it(
     client.create("/topiarist", b"")
     client.create("/topiarist/gate", own_values.encode_freeze(Freeze("moving racks")))
     report = tmp_path / "report.jsonl"
-    running = apply(manifests(tmp_path, {"prod": cluster.connect}, "orders"), report)
+    running = apply(write_manifests(tmp_path, {"prod": cluster.connect}, "orders"), report)
     running.communicate(timeout=300)
     (_, topic, summary) = lines(report)
     assert (topic["result"], topic["reason"], topic["changes"]) == ("refused", "Frozen", [])
@@ -145,13 +145,13 @@ def test_what_is_refused_and_what_ended_the_run_is_in_it(
 def test_with_wait_a_created_topic_has_its_id(cluster: SimulatedKafka, client: KazooClient, tmp_path: Path) -> None:
     """When the controller has assigned an id, the report gets a second line with the id of the topic's node."""
     report = tmp_path / "report.jsonl"
-    running = apply(manifests(tmp_path, {"prod": cluster.connect}, "a", "b"), report, "--wait")
+    running = apply(write_manifests(tmp_path, {"prod": cluster.connect}, "a", "b"), report, "--wait")
     running.communicate(timeout=300)
     found = [(line["topic"], line["result"], line["topicId"]) for line in lines(report) if line["row"] == "topic"]
     ids = {name: json.loads(client.get(f"/brokers/topics/{name}")[0])["topic_id"] for name in "ab"}
     assert found[:2] == [("a", "done", None), ("b", "done", None)]
     assert sorted(found[2:]) == [("a", "done", ids["a"]), ("b", "done", ids["b"])]
-    again = apply(manifests(tmp_path, {"prod": cluster.connect}, "a", "b"), report, "--wait")
+    again = apply(write_manifests(tmp_path, {"prod": cluster.connect}, "a", "b"), report, "--wait")
     again.communicate(timeout=300)
     assert (running.returncode, again.returncode) == (0, 0)
     assert [line["row"] for line in lines(report)].count("topic") == len(found)
@@ -164,7 +164,7 @@ def test_a_topic_that_appears_while_the_run_is_under_way_is_left_as_it_is(
     with 5.
     """
     report = tmp_path / "report.jsonl"
-    folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "a", "b")
+    folder = write_manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "a", "b")
 
     def meddle() -> None:
         client.create("/config/topics/b", b'{"version":1,"config":{"retention.ms":"7"}}')

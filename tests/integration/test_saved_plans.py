@@ -7,19 +7,18 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from integration.test_terminal import typed
 from integration.write_fixtures import FIRST_TOPIC_WRITE, REPLICAS, SETUP_WRITES
+from support.cli.runs import RunResult, run_topiarist
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic, config_bytes
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps
-from topiarist.cli.main import run
 from topiarist.kafka.types import Broker
 from topiarist.model.state import Freeze
 
@@ -34,22 +33,13 @@ LOSSES = ("--allow-risk", "DataLoss")
 AS_PLANNED = ("--kafka-version", "3.9", "--adopt", "*")
 
 
-class Said(NamedTuple):
-    """The output of a command line, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-
 class Desk:
     """A user of the command line with a folder of manifests and one cluster."""
 
-    def __init__(self, folder: Path, connect: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, folder: Path, connect: str) -> None:
         self.folder = folder
         self.connect = connect
         self.kept = str(folder / "plan.json")
-        self._capsys = capsys
 
     def wants(self, **specs: str) -> None:
         """Replace all manifests by these, by topic."""
@@ -58,11 +48,9 @@ class Desk:
         for name, spec in specs.items():
             (self.folder / f"{name}.yaml").write_text(TOPIC.format(name=name, spec=spec))
 
-    def says(self, *words: str, connect: str | None = None) -> Said:
+    def says(self, *words: str, connect: str | None = None) -> RunResult:
         """Run one command line."""
-        self._capsys.readouterr()
-        code = run([*words, "--zookeeper", connect or self.connect])
-        return Said(code, *self._capsys.readouterr())
+        return run_topiarist(*words, "--zookeeper", connect or self.connect)
 
     def keeps(self, *words: str) -> None:
         """Write the plan to the file and remove the manifests."""
@@ -70,15 +58,15 @@ class Desk:
         assert said.code == 0, said.err
         self.wants()
 
-    def applies(self, *words: str, connect: str | None = None, consent: Sequence[str] = LOSSES) -> Said:
+    def applies(self, *words: str, connect: str | None = None, consent: Sequence[str] = LOSSES) -> RunResult:
         """Apply the file; the run allows changes that may lose data."""
         return self.says("apply", "--plan", self.kept, "--yes", *consent, *words, connect=connect)
 
 
 @pytest.fixture
-def desk(tmp_path: Path, cluster: SimulatedKafka, capsys: pytest.CaptureFixture[str]) -> Desk:
+def desk(tmp_path: Path, cluster: SimulatedKafka) -> Desk:
     """A desk for the cluster."""
-    return Desk(tmp_path, cluster.connect, capsys)
+    return Desk(tmp_path, cluster.connect)
 
 
 @pytest.fixture
@@ -226,7 +214,7 @@ def test_what_moved_is_named_and_nothing_is_sent(
     proxy.reset()
     said = kept.applies(connect=proxy.through(cluster.connect))
     assert said.code == 5
-    assert words in " ".join(said.out.split())
+    assert words in said.words
     assert "nothing is sent: " in said.err
     assert "--partial" in said.err
     assert proxy.writes == 0
@@ -243,7 +231,7 @@ def test_partial_does_what_still_stands(kept: Desk, cluster: SimulatedKafka, nam
     said = kept.applies("--partial")
     assert said.code == 5
     assert "Applied: 2 done, 1 conflict." in said.out
-    assert words in " ".join(said.out.split())
+    assert words in said.words
     others = ("conf" if name != "a key" else "grow", "fresh")
     assert write_checker.find_problems(before, write_checker.read_nodes(cluster.connect), others) == []
 
@@ -329,7 +317,7 @@ def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: SimulatedKafka)
     held = write_checker.read_nodes(cluster.connect)
     said = desk.applies("--partial")
     assert (said.code, write_checker.read_nodes(cluster.connect)) == (5, held)
-    found = " ".join(said.out.split())
+    found = said.words
     assert found.count("ConfigInvalid") == found.count("with --clusters") == 1
     assert found.count("ConfigTooNew") == 1
     assert "conflict: the config after the change would be invalid now: confluent.tier" in found
@@ -437,7 +425,7 @@ def test_a_file_that_says_too_little_of_a_risk_is_not_believed(kept: Desk, clust
     before = write_checker.read_nodes(cluster.connect)
     said = kept.applies()
     assert (said.code, write_checker.read_nodes(cluster.connect)) == (5, before)
-    assert "retention.ms was planned as Disruptive, and is DataLoss now" in " ".join(said.out.split())
+    assert "retention.ms was planned as Disruptive, and is DataLoss now" in said.words
 
 
 @pytest.mark.parametrize("form", ["file", "manifests", "reviewed"])
@@ -478,7 +466,7 @@ def test_a_risk_that_rises_while_the_lock_is_waited_for(
     words["manifests"] = [str(desk.folder), *AS_PLANNED]
     said = desk.says("apply", "--yes", *words[form], connect=connect)
     assert proxy.triggered.is_set()
-    assert "is DataLoss now" in " ".join(said.out.split())
+    assert "is DataLoss now" in said.words
     assert (
         said.code,
         len(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))["grow"]["partitions"]),

@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import threading
-from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -114,18 +113,6 @@ def test_an_old_controller_adds_no_id(chroot: str) -> None:
         assert playground.client.get("/brokers/topics/old")[0] == PLAIN
 
 
-def test_grown_partitions_get_states(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """The watch on a topic's data sees new partitions, also the second time."""
-    cluster.add_topics(Topic("growing", ((1, 2),)))
-    path = "/brokers/topics/growing"
-    for total in (2, 3):
-        topic = read(client, path)
-        topic["partitions"] = {str(partition): [2, 3] for partition in range(total)} | {"0": [1, 2]}
-        client.set(path, json.dumps(topic).encode())
-        wait_until(partial(state_exists, client, "growing", total - 1), "a state for the new partition")
-    assert read(client, path)["topic_id"] == topic["topic_id"]
-
-
 def test_only_live_replicas_lead_and_a_partition_without_any_waits(
     cluster: SimulatedKafka, client: KazooClient
 ) -> None:
@@ -153,36 +140,12 @@ def test_a_mark_deletes_topic_then_config_then_itself(cluster: SimulatedKafka, c
     assert last_changes == sorted(set(last_changes))
 
 
-def test_a_deletion_waits_for_absent_brokers(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """While a replica's broker is away the mark stays; it is carried out once the broker is back."""
-    cluster.add_topics(Topic("waiting", ((1, 6),)))
-    cluster.remove_broker(6)
-    client.create("/admin/delete_topics/waiting", b"")
-    cluster.wait_idle()
-    assert client.exists("/admin/delete_topics/waiting")
-    assert client.exists("/brokers/topics/waiting")
-    cluster.add_broker(BROKERS[5])
-    assert not client.exists("/admin/delete_topics/waiting")
-    assert not client.exists("/brokers/topics/waiting")
-
-
 def test_a_mark_without_a_topic_goes_and_does_nothing_else(client: KazooClient) -> None:
     """Kafka drops such a mark; a leftover config node stays."""
     client.create("/config/topics/leftover", b'{"version":1,"config":{}}')
     client.create("/admin/delete_topics/leftover", b"")
     wait_until(lambda: not client.exists("/admin/delete_topics/leftover"), "the mark to go")
     assert client.exists("/config/topics/leftover")
-
-
-def test_a_deleted_topic_can_come_back(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """A topic of the same name is a new topic: another id, and states again."""
-    cluster.add_topics(Topic("again", ((1, 2),)))
-    first = read(client, "/brokers/topics/again")["topic_id"]
-    client.create("/admin/delete_topics/again", b"")
-    wait_until(lambda: not client.exists("/admin/delete_topics/again"), "the mark to go")
-    create(client, "again")
-    wait_until(lambda: state_exists(client, "again", 1), "the controller to take the topic over")
-    assert read(client, "/brokers/topics/again")["topic_id"] != first
 
 
 def test_another_controller_moves_the_epoch(cluster: SimulatedKafka, client: KazooClient) -> None:
@@ -227,19 +190,6 @@ def test_the_end_takes_brokers_and_controller_along(chroot: str) -> None:
     tree = write_checker.read_nodes(chroot)
     assert [path for path, node in tree.items() if node.ephemeral_owner] == []
     assert set(write_checker.decode_topics(tree)) == {"stays"}
-
-
-@pytest.mark.slow
-def test_many_topics_are_seeded_whole(cluster: SimulatedKafka) -> None:
-    """More topics than fit in one transaction, and more transactions than are in flight at once, all arrive."""
-    cluster.add_topics(*(Topic(f"many-{number}", ((1, 2), (3, 4))) for number in range(260)))
-    tree = write_checker.read_nodes(cluster.connect)
-    assert (
-        set(write_checker.decode_topics(tree))
-        == set(write_checker.decode_configs(tree))
-        == {f"many-{number}" for number in range(260)}
-    )
-    assert sum(path.endswith("/state") for path in tree) == 520
 
 
 def test_two_topics_of_one_name_are_an_error(cluster: SimulatedKafka) -> None:

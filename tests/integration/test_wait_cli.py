@@ -13,6 +13,7 @@ import pytest
 
 from integration.test_terminal import typed
 from integration.write_fixtures import REPLICAS, connect_cluster
+from support.cli.runs import start_topiarist
 from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.simulated_kafka import SimulatedKafka
@@ -57,14 +58,8 @@ def test_an_interrupt_ends_the_waiting_and_not_the_work(ours: SimulatedKafka, tm
     """The mark is set and stays; the run says that it was done, and ends with the signal's code."""
     ours.remove_broker(4)
     (tmp_path / "orders.yaml").write_text(ABSENT)
-    command = words("apply", ours, str(tmp_path), "--yes", "--allow-risk", "DataLoss=orders", "--wait")
-    running = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    consent = ("--yes", "--allow-risk", "DataLoss=orders")
+    running = start_topiarist("apply", tmp_path, *consent, "--wait", "--zookeeper", ours.connect)
     assert running.stderr is not None
     assert running.stderr.readline() == "waiting for the controller to delete 1 topic, at most 300 s without progress\n"
     running.send_signal(signal.SIGINT)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from kazoo.client import KazooClient
 
 from conftest import BROKERS
 from integration.write_fixtures import FIRST_TOPIC_WRITE, InterceptingProxy
+from support.cli.runs import start_topiarist, write_manifests
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
@@ -21,40 +20,6 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.model.state import Freeze
-
-CLUSTER = """\
-apiVersion: topiarist.dev/v1
-kind: Cluster
-metadata: {{name: {name}}}
-spec: {{zookeeper: {{connect: "{connect}"}}, kafkaVersion: "3.9"}}
-"""
-
-TOPIC = """\
-apiVersion: topiarist.dev/v1
-kind: Topic
-metadata: {{name: {name}}}
-spec: {{clusters: [{clusters}], partitions: 1, replicationFactor: 1}}
-"""
-
-
-def manifests(folder: Path, clusters: dict[str, str], *topics: str) -> Path:
-    """Write a folder with these clusters, by their connect strings, and topics for all of them."""
-    texts = [CLUSTER.format(name=name, connect=connect) for name, connect in clusters.items()]
-    texts += [TOPIC.format(name=topic, clusters=", ".join(clusters)) for topic in topics]
-    (folder / "all.yaml").write_text("---\n".join(texts))
-    return folder
-
-
-def apply(folder: Path, *more: str) -> subprocess.Popen[str]:
-    """Apply a folder in a separate process that receives signals, even if the tests ignore them."""
-    command = [sys.executable, "-m", "topiarist", "apply", str(folder), "--yes", *more]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
 
 
 def test_one_cluster_of_several_that_fails_is_named_and_the_others_are_done(
@@ -67,7 +32,9 @@ def test_one_cluster_of_several_that_fails_is_named_and_the_others_are_done(
         probe.bind(("127.0.0.1", 0))
         nobody = f"127.0.0.1:{probe.getsockname()[1]}"
         clusters = {"away": nobody, "good": cluster.connect, "wrong": f"{zookeeper.connect}/no-such-chroot"}
-        running = apply(manifests(tmp_path, clusters, "orders"), "--connect-timeout", "1")
+        running = start_topiarist(
+            "apply", write_manifests(tmp_path, clusters, "orders"), "--yes", "--connect-timeout", "1"
+        )
         out, err = running.communicate(timeout=300)
     assert running.returncode == 1
     assert f"error: cluster away: cannot reach ZooKeeper at {nobody}" in err
@@ -89,7 +56,9 @@ def test_an_error_comes_after_what_was_done_before_it(
         )
 
     proxy.hold(FIRST_TOPIC_WRITE + 20, freeze)
-    running = apply(manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names))
+    running = start_topiarist(
+        "apply", write_manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names), "--yes"
+    )
     out, err = running.communicate(timeout=300)
     assert "Applied: 20 done, 100 skipped." in out
     assert "error: cluster prod: the cluster is frozen by ada since 2026-01-31T12:00:00Z: maintenance until noon" in err
@@ -103,7 +72,9 @@ def test_a_lock_that_is_held_says_that_nothing_was_sent(
     client.create("/topiarist/lock/run-", makepath=True, sequence=True)
     client.create("/topiarist/gate", own_values.encode_freeze(None))
     client.create("/topiarist/topics")
-    running = apply(manifests(tmp_path, {"prod": cluster.connect}, "orders"), "--lock-timeout", "0.2")
+    running = start_topiarist(
+        "apply", write_manifests(tmp_path, {"prod": cluster.connect}, "orders"), "--yes", "--lock-timeout", "0.2"
+    )
     out, err = running.communicate(timeout=300)
     assert "Applied: 1 skipped." in out
     assert "another run holds the lock of this cluster" in err
@@ -117,7 +88,9 @@ def test_an_interrupt_while_reading_writes_nothing(
     """A signal before the first write ends the run at once: no write, no traceback, the exit code of the signal."""
     between = InterceptingProxy(zookeeper.connect)
     with between:
-        running = apply(manifests(tmp_path, {"prod": between.through(cluster.connect)}, "orders"))
+        running = start_topiarist(
+            "apply", write_manifests(tmp_path, {"prod": between.through(cluster.connect)}, "orders"), "--yes"
+        )
 
         def interrupt(kind: str) -> bool:
             if kind == "multiRead":
@@ -140,7 +113,7 @@ def test_an_interrupt_leaves_the_clusters_behind_alone(
     with SimulatedKafka(f"{chroot}-behind", BROKERS) as second:
         second.client.set("/cluster/id", b'{"version":"1","id":"AnotherClustersId00000"}')
         clusters = {"a": proxy.through(cluster.connect), "b": second.connect}
-        running = apply(manifests(tmp_path, clusters, *names))
+        running = start_topiarist("apply", write_manifests(tmp_path, clusters, *names), "--yes")
         proxy.hold(50, lambda: running.send_signal(signal.SIGINT))
         out, err = running.communicate(timeout=300)
         assert not [path for path in write_checker.read_nodes(second.connect) if path.startswith("/topiarist")]

@@ -8,34 +8,11 @@ from kubernetes.fixtures.shared_operator_fixture import SharedOperatorFixture
 from support.cli.runs import run_topiarist
 from support.zookeeper import write_checker
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.zookeeper.codec import topics
 
 pytestmark = pytest.mark.core
 
 SHORT, LONG = "3600000", "604800000"
 REPLICAS = ((1, 2), (2, 3), (3, 1))
-DAY = 86_400_000
-
-
-def test_a_key_that_leaves_the_spec_goes(place: SharedOperatorFixture) -> None:
-    """The operator removes a managed key that the spec no longer has.
-
-    It keeps unmanaged keys until ``unmanagedConfig: Remove``.
-    """
-    place.declare_cluster()
-    place.declare_topic("orders", config={"flush.ms": 7, "preallocate": True})
-    place.wait_until_ready("orders")
-    config = {**place.topic_config("orders"), "segment.ms": str(DAY)}
-    place.client.set("/config/topics/orders", topics.encode_config(config))
-    place.declare_topic("orders", config={"preallocate": True})
-    place.wait_for(
-        lambda: place.topic_config("orders") == {"preallocate": "true", "segment.ms": str(DAY)}, "our key has gone"
-    )
-    place.wait_until_ready("orders")
-    place.declare_topic("orders", config={"preallocate": True}, unmanagedConfig="Remove")
-    place.wait_for(lambda: place.topic_config("orders") == {"preallocate": "true"}, "what nobody declares has gone")
-    place.wait_until_ready("orders")
-    place.wait_for_events("orders", "TopicCreated", "ConfigUpdated", "ConfigUpdated")
 
 
 def test_a_paused_topic_is_left_alone(place: SharedOperatorFixture) -> None:
@@ -135,21 +112,6 @@ def test_data_loss_takes_both_words(place: SharedOperatorFixture) -> None:
             "orders", **({"Ready": ("True", "Synced")} if state else {"Stalled": ("True", "DataLoss")})
         )
     assert place.topic_config("orders") == {"retention.ms": LONG}
-
-
-def test_drift_is_named_by_key(place: SharedOperatorFixture) -> None:
-    """The status, the condition and the Event name the key of a drift with its actual and desired value."""
-    place.declare_cluster()
-    place.declare_topic("orders", config={"flush.ms": 7})
-    place.wait_until_ready("orders")
-    place.client.set("/config/topics/orders", topics.encode_config({"flush.ms": "9"}))
-    place.wait_for_conditions("orders", DriftDetected=("True", "DriftDetected"))
-    words = "flush.ms is 9, wanted 7"
-    assert words in place.condition_message("orders", "DriftDetected")
-    (field,) = place.cluster_status_of("orders")["refusals"][0]["fields"]
-    assert (field["field"], field["actual"], field["desired"]) == ("config.flush.ms", "9", "7")
-    assert field["since"] == place.cluster_status_of("orders")["refusals"][0]["since"]
-    place.wait_for(lambda: any(words in note for note in place.event_notes("orders")), "an Event says so")
 
 
 def test_a_number_that_lost_digits_is_refused(place: SharedOperatorFixture) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from kubernetes.fixtures.resources import policy, resource_path, topic
 from kubernetes.fixtures.shared_operator_fixture import SharedOperatorFixture
-from topiarist.adapters.zookeeper.codec import topics
 
 
 def test_two_hundred_namespaces(place: SharedOperatorFixture) -> None:
@@ -124,30 +123,6 @@ def test_a_topic_without_a_cluster_says_so(place: SharedOperatorFixture) -> None
     place.wait_for_conditions("wide", Ready=("False", "TooFewBrokers"), Stalled=("True", "TooFewBrokers"))
     place.wait_for_events("wide", "TooFewBrokers")
     assert place.get_topic("lost")["status"]["topicName"] == "lost"
-
-
-def test_metrics_tell_how_topics_stand(place: SharedOperatorFixture) -> None:
-    """Metrics count topics by state, drift once, and requests to ZooKeeper."""
-    place.declare_cluster()
-    place.declare_topic("orders", config={"flush.ms": 7})
-    place.declare_topic("bad", config={"retention.ms": "soon"})
-    place.wait_until_ready("orders")
-    place.client.set("/config/topics/orders", topics.encode_config({"flush.ms": "9"}))
-    place.wait_for_conditions("orders", DriftDetected=("True", "DriftDetected"))
-    place.wait_for_full_pass()
-    figure, name = place.shared_operator.metric, place.name
-    assert figure("topiarist_topics", cluster=name, state="Drifted") == 1
-    assert figure("topiarist_topics", cluster=name, state="Refused") == 1
-    assert figure("topiarist_topics", cluster=name, state="Synced") == 0
-    assert figure("topiarist_drift_detected_total", cluster=name, kind="configure") == 1
-    assert figure("topiarist_cluster_session_state", cluster=name) == 1
-    assert figure("topiarist_last_successful_pass_timestamp_seconds", cluster=name) > 0
-    assert figure("topiarist_pass_duration_seconds_count", cluster=name) > 0
-    assert figure("leader_election_master_status", name="topiarist") == 1
-    assert (
-        f'topiarist_cluster_requests_total{{cluster="{name}"' in place.shared_operator.operator.http_get("/metrics")[1]
-    )
-    assert place.shared_operator.operator.http_get("/healthz") == (200, "ok\n")
 
 
 def test_what_a_person_sees(place: SharedOperatorFixture) -> None:

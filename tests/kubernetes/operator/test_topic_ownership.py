@@ -141,46 +141,6 @@ def test_the_budget_of_deletions_holds(place: SharedOperatorFixture) -> None:
     )
 
 
-def test_a_claim_passes_on(place: SharedOperatorFixture) -> None:
-    """Of two Topics for one topic the older is served.
-
-    After its deletion the other is served, and the topic is not deleted.
-    """
-    place.declare_cluster(allowDeletion=True)
-    place.declare_topic("first", topicName="orders", deletionPolicy="Delete", config={"flush.ms": 7})
-    place.wait_until_ready("first")
-    place.wait_for_finalizers("first")
-    place.declare_topic("second", topicName="orders", config={"flush.ms": 8})
-    place.wait_for_conditions("second", Ready=("False", "ResourceConflict"), Stalled=("True", "ResourceConflict"))
-    assert f"Topic {place.namespace}/first declares topic orders too" in place.condition_message("second")
-    assert place.topic_conditions("first")["Ready"] == ("True", "Synced")
-    identity = place.client.exists("/brokers/topics/orders").czxid
-    place.delete_topic("first")
-    place.wait_until_deleted("first")
-    place.wait_until_ready("second")
-    assert place.topic_config("orders") == {"flush.ms": "8"}
-    assert place.client.exists("/brokers/topics/orders").czxid == identity
-    place.wait_for_events("second", "ResourceConflict", "ConfigUpdated")
-
-
-def test_a_topic_that_cannot_be_read_keeps_its_claim(place: SharedOperatorFixture) -> None:
-    """An older Topic that becomes invalid keeps its claim; the younger is served only after the older is deleted."""
-    place.declare_cluster()
-    place.declare_topic("first", topicName="orders")
-    place.wait_until_ready("first")
-    place.declare_topic("second", topicName="orders", config={"flush.ms": 8})
-    place.wait_for_conditions("second", Stalled=("True", "ResourceConflict"))
-    place.declare_topic("first", topicName="orders", config={"min.cleanable.dirty.ratio": 0.12345678901234567})
-    place.wait_for_conditions("first", Stalled=("True", "InvalidManifest"))
-    place.wait_for_full_pass()
-    assert place.topic_conditions("second")["Stalled"] == ("True", "ResourceConflict")
-    assert place.cluster_status_of("first")["state"] == "Synced"
-    assert place.topic_config("orders") == {}
-    place.delete_topic("first")
-    place.wait_until_ready("second")
-    assert place.topic_config("orders") == {"flush.ms": "8"}
-
-
 def test_a_topic_moves_between_namespaces(place: SharedOperatorFixture) -> None:
     """A Topic declared in a new namespace and then deleted in the old one keeps its topic, under either deletion
     policy.

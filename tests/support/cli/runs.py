@@ -28,6 +28,11 @@ class RunResult(NamedTuple):
     out: str
     err: str
 
+    @property
+    def words(self) -> str:
+        """Return the standard output on one line, with one blank between words."""
+        return " ".join(self.out.split())
+
 
 def start_topiarist(*words: str | Path) -> subprocess.Popen[str]:
     """Start a run that handles signals, even if the test process ignores them."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from kazoo.client import KazooClient
 
@@ -40,10 +40,11 @@ LISTS: tuple[Replicas, ...] = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
 _numbers = count(1)
 
 
-class MovingCluster(NamedTuple):
+class MovingCluster:
     """A cluster with a controller that carries out reassignments."""
 
-    kafka: SimulatedKafka
+    def __init__(self, kafka: SimulatedKafka) -> None:
+        self.kafka = kafka
 
     @property
     def client(self) -> KazooClient:
@@ -145,11 +146,6 @@ def topic(name: str = "orders", on: ClusterSpec = DRAINING, **fields: Any) -> To
 def moves_by_topic(plan: Plan) -> dict[str, tuple[ReplicaMove, ...]]:
     """Return the moves of a plan."""
     return {each.topic: each.moves() for each in plan.topics if each.moves()}
-
-
-def added_brokers(plan: Plan) -> set[int]:
-    """Return the brokers that a plan copies replicas to."""
-    return {broker for moves in moves_by_topic(plan).values() for move in moves for broker in move.added}
 
 
 def outcome_of(report: ReconcileReport, name: str = "orders") -> Outcome:
