@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -15,7 +13,6 @@ from itertools import count
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from integration.test_terminal import typed
 from support.cli.runs import RunResult, start_topiarist, without_notice
 from support.kafka.jars import NEWEST
 from support.kafka.kafka_fixture import KafkaFixture, KafkaFixtureFactory
@@ -161,21 +158,6 @@ def test_what_only_dead_brokers_have_is_not_waited_for(bare: KafkaFixture) -> No
     bed.kafka.start(away)
     bed.kafka.wait(lambda: taken(client, "half") == {0, 1, 2}, "the controller to take the partition over")
     bed.describe_in_sync(["half"])
-
-
-def test_progress_is_shown_at_a_terminal(bare: KafkaFixture) -> None:
-    """A progress bar at a terminal shows the number of initialized topics; at the end the final message replaces it."""
-    bare.declare({name: {"partitions": 4, "replicationFactor": 3} for name in new_names("shown", 30)})
-    words = ["apply", str(bare.folder / "manifests"), "--yes", "--wait"]
-    shown, code = typed([sys.executable, "-m", "topiarist", *words])
-    assert code == Exit.DONE
-    before, _, after = shown.partition(waiting_for(30, 300))
-    assert "Plan: 30 to create" in before
-    bars = re.findall(r"\r\[[#-]+\] +(\d+) of 30", after)
-    assert bars == sorted(bars, key=int)
-    assert all(1 <= int(bar) <= 30 for bar in bars)
-    assert bars
-    assert "\r\x1b[K30 topics initialized by the controller\n" in after
 
 
 class Observer:

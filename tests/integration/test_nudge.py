@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -82,17 +79,6 @@ def test_a_topic_that_was_lost_is_taken_over(lost: SimulatedKafka, capsys: Captu
     assert lost.client.get(TOPIC)[1].version == stat.version
     assert run(["describe", "orders", *where]) == 0
     assert "nudge" not in capsys.readouterr().out
-
-
-def test_a_reader_that_ends_after_the_plan(lost: SimulatedKafka) -> None:
-    """``nudge | head -1``: the nudge is done, and its outcome is printed to stderr."""
-    command = f"{shlex.quote(sys.executable)} -m topiarist nudge orders --zookeeper {lost.connect} --yes"
-    line = f"set -o pipefail; {command} | head -1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 1
-    assert "1 done" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert states(lost) == [0, 1]
 
 
 def test_a_nudge_is_one_transaction_and_needs_no_other_owner(lost: SimulatedKafka, proxy: Proxy) -> None:

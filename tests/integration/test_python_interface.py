@@ -21,10 +21,8 @@ from support.repo.pages import blocks
 from support.zookeeper import write_checker
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist import api
-from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.cli.main import run
-from topiarist.model.state import Freeze
 
 PAGE = ROOT / "docs" / "python.md"
 EXAMPLE = ROOT / "docs" / "python" / "scheduled_topics.py"
@@ -177,35 +175,6 @@ def test_a_plan_that_is_no_longer_true_sends_nothing(desk: Desk, cluster: Simula
     assert results(api.apply_plans(desk.saved(partial=True), plan)) == {"orders": "conflict", "clicks": "done"}
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [('"partitions"', '"Partitions"'), ("orders", "0rders"), ("\n", "\n\n"), ("{", "é")]
-)
-def test_a_changed_plan_is_refused(desk: Desk, cluster: SimulatedKafka, old: str, new: str) -> None:
-    """One changed byte is enough, and nothing is read or written."""
-    plan = api.make_plans(desk.settings()).to_json()
-    changed = plan.replace(old, new, 1) if old in plan else f"{plan} "
-    before = write_checker.read_nodes(cluster.connect)
-    for content in (changed, changed.encode(), "", "\udc80", b"\xff"):
-        with pytest.raises(api.TopiaristError) as raised:
-            api.apply_plans(desk.saved(), content)
-        assert raised.value.reason in (api.Reason.PLAN_EDITED, api.Reason.NOT_A_PLAN)
-        assert raised.value.hint
-    assert write_checker.read_nodes(cluster.connect) == before
-
-
-def test_a_frozen_cluster_is_refused(desk: Desk, cluster: SimulatedKafka) -> None:
-    """A freeze after the plan refuses every change, with the words of the user who froze."""
-    plan = api.make_plans(desk.settings()).to_json()
-    cluster.client.ensure_path("/topiarist")
-    cluster.client.create("/topiarist/gate", own_values.encode_freeze(Freeze("moving racks")))
-    result = api.apply_plans(desk.saved(), plan)
-    assert result.exit_code is api.Exit.REFUSED
-    with pytest.raises(api.TopiaristError, match="moving racks") as raised:
-        result.require_done()
-    assert raised.value.reason is api.Reason.FROZEN
-    assert results(api.apply_manifests(desk.settings())) == {}
-
-
 def test_a_locked_cluster_is_an_error(desk: Desk, cluster: SimulatedKafka) -> None:
     """A run that waits for the lock in vain reports every topic as skipped, and the error names the holder."""
     with connect_cluster(cluster.connect) as other:
@@ -220,29 +189,6 @@ def test_a_locked_cluster_is_an_error(desk: Desk, cluster: SimulatedKafka) -> No
         assert raised.value.reason is api.Reason.LOCKED
         assert raised.value.reason.retryable
         list(running)
-
-
-def test_policies_and_budgets_hold(desk: Desk, cluster: SimulatedKafka) -> None:
-    """A denied topic and a topic over budget are refused in the plan, and are not written."""
-    (desk.folder / "topics" / "policy.yaml").write_text(
-        "apiVersion: topiarist.dev/v1\nkind: Policy\nmetadata: {name: names}\nspec:\n  rules:\n"
-        "  - {name: no-clicks, expression: 'topic.name != \"clicks\"', message: no clicks}\n"
-    )
-    desk.declare("clicks")
-    result = api.apply_manifests(desk.settings())
-    assert (results(result), result.exit_code) == ({"orders": "done"}, api.Exit.REFUSED)
-    with pytest.raises(api.TopiaristError, match=r"clicks: refused: .*no clicks") as raised:
-        result.require_done()
-    assert raised.value.reason is api.Reason.POLICY_DENIED
-    assert raised.value.hint
-    (desk.folder / "topics" / "policy.yaml").unlink()
-    desk.use(cluster, ", budgets: {partitionsPerTopic: 1}")
-    plans = api.make_plans(desk.settings())
-    assert not plans.has_changes
-    assert {each.reason for plan in plans.plans for topic in plan.topics for each in topic.refusals} == {
-        api.Reason.BUDGET_EXCEEDED
-    }
-    assert results(api.apply_manifests(desk.settings())) == {}
 
 
 def test_only_what_was_reviewed_is_applied(desk: Desk) -> None:

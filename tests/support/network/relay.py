@@ -41,7 +41,7 @@ class Relay(Listener):
         """Return when the next bytes may be forwarded."""
 
 
-def forward(source: socket.socket, target: socket.socket, wait_to_forward: Callable[[], None] = lambda: None) -> None:
+def forward(source: socket.socket, target: socket.socket, wait_to_forward: Callable[[], object] = lambda: None) -> None:
     """Forward bytes between both ends until one closes; ``wait_to_forward`` returns when the next may be forwarded."""
     with suppress(OSError):
         while data := source.recv(1 << 16):

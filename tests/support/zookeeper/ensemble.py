@@ -30,16 +30,6 @@ class PausableRelay(Relay):
         self.flowing = threading.Event()
         self.flowing.set()
 
-    def forward_when_open(self, source: socket.socket, target: socket.socket) -> None:
-        """Forward bytes while the relay is open."""
-        with suppress(OSError):
-            while data := source.recv(1 << 16):
-                self.flowing.wait()
-                target.sendall(data)
-        for end in (source, target):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
     def serve(self, client: socket.socket) -> None:
         """Forward bytes until one side closes.
 
@@ -49,7 +39,7 @@ class PausableRelay(Relay):
         """
         with client, suppress(OSError), self._connect_upstream() as server:
             self._ends += [client, server]
-            back = threading.Thread(target=self.forward_when_open, args=(server, client), daemon=True)
+            back = threading.Thread(target=forward, args=(server, client, self.flowing.wait), daemon=True)
             back.start()
             forward(client, server)
             back.join()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,45 +125,6 @@ def test_what_cannot_be_read_is_said(path: str, tmp_path: Path, monkeypatch: pyt
         read_file(path)
 
 
-WRITER = """
-import os, signal, sys
-from topiarist.adapters import atomic_files
-
-calls, kill_at = 0, int(sys.argv[2])
-
-def trace(frame, event, argument):
-    global calls
-    if frame.f_code.co_filename == atomic_files.__file__:
-        calls += event == "line"
-        if calls == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return trace
-
-sys.settrace(trace)
-atomic_files.write_file(sys.argv[1], "new" * 100_000)
-sys.settrace(None)
-print(calls)
-"""
-
-
-@pytest.mark.slow
-def test_a_kill_at_any_line_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
-    """The file is complete, old or new, if the process is killed at any line of the write (F4)."""
-    path = tmp_path / "plan.json"
-
-    def write(kill_at: int) -> subprocess.CompletedProcess[str]:
-        path.write_text("old")
-        words = [sys.executable, "-c", WRITER, str(path), str(kill_at)]
-        return subprocess.run(words, capture_output=True, text=True, check=False)
-
-    lines = int(write(-1).stdout)
-    found = set()
-    for kill_at in range(1, lines + 1):
-        assert write(kill_at).returncode == -signal.SIGKILL
-        found.add(path.read_text())
-    assert found == {"old", "new" * 100_000}
-
-
 def test_lines_are_there_as_they_are_added(tmp_path: Path) -> None:
     """Each line is readable before the next line is added."""
     path = tmp_path / "report.jsonl"
@@ -257,21 +215,6 @@ def test_a_file_that_cannot_be_completed_is_not_created(tmp_path: Path) -> None:
 
 FILES = {"cluster.yaml": "a: 1\n", "topics/orders.yaml": "ü: 2\n", "topics/users.yaml": "c: 3\n"}
 
-DEADLY = """\
-import os, signal, sys
-from pathlib import Path
-from topiarist.adapters.atomic_files import write_folder
-
-class Files(dict):
-    def items(self):
-        for number, item in enumerate(super().items()):
-            if number == int(sys.argv[2]):
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield item
-
-write_folder(Path(sys.argv[1]), Files({"cluster.yaml": "", "topics/a.yaml": "", "topics/b.yaml": ""}))
-"""
-
 
 def contents(folder: Path) -> dict[str, str]:
     """Return the content of every file below a folder, including hidden files."""
@@ -340,13 +283,3 @@ def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
     """A folder below a file is an error that names the path."""
     (tmp_path / "file").touch()
     assert f"{tmp_path}/file/out: cannot be written: " in refusal(tmp_path / "file" / "out")
-
-
-@pytest.mark.parametrize("step", [0, 1, 2])
-def test_a_kill_leaves_no_part(tmp_path: Path, step: int) -> None:
-    """A process that is killed before any file leaves no folder, and the next run succeeds (F4)."""
-    killed = subprocess.run([sys.executable, "-c", DEADLY, str(tmp_path / "out"), str(step)], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert not (tmp_path / "out").exists()
-    write_folder(tmp_path / "out", FILES)
-    assert contents(tmp_path / "out") == FILES

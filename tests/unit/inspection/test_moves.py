@@ -10,7 +10,7 @@ from support.builders import state, topic
 from topiarist.inspection.moves import MoveStatus, inspect_moves, inspected_topics
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.state import ClusterState, PartitionState, Reassignment, TopicInspection
-from topiarist.output.moves import encode_statuses, format_recorded_throttles, format_statuses
+from topiarist.output.moves import encode_statuses, format_statuses
 from topiarist.output.text.layout import TextLayout
 from topiarist.schema import load
 
@@ -66,20 +66,6 @@ def test_only_topics_that_move_are_read() -> None:
     named = RequestedReassignment("other", 0, (1, 3))
     assert inspected_topics(SEEN) == {"orders"}
     assert inspected_topics(replace(SEEN, requested_reassignments=(ghost, named))) == {"orders", "other"}
-
-
-def test_a_batch_in_progress_as_text() -> None:
-    """The text has the batch with its age, what is left of it, the throttles, and the next step."""
-    assert _shown(_status()) == (
-        "prod   cluster ID\n"
-        "  batch            2 of 3 by owner team, 2 partitions, sent\n"
-        "                   2023-11-14T22:13:20Z, 4m 20s ago\n"
-        "  1 left           orders 0  to [4, 2]: not yet copied to broker 4\n"
-        "  last change      2023-11-14T22:14:20Z, 3m 20s ago\n"
-        "  throttle         3 values of the batch set; before: 1 with a value of another\n"
-        "                   client, which is put back\n"
-        "Moving: 1 partition left of the batch; apply waits for it.\n"
-    )
 
 
 def test_an_entry_with_another_target_is_foreign() -> None:
@@ -145,35 +131,3 @@ def test_throttles_that_no_record_explains() -> None:
         ("topics/orders", "0:4,1:4"),
         ("topics/orders", "0:1"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("status", "conclusion"),
-    [
-        (MoveStatus("prod", "ID"), "Nothing moves."),
-        (MoveStatus("prod", "ID", changed_at_ms=SENT), "Another client moves replicas: apply waits for it."),
-        (
-            MoveStatus("prod", "ID", batch=RECORD._replace(throttles={})),
-            "The batch is done, and its record is left: run apply as owner team again, or topiarist moves clear.",
-        ),
-    ],
-    ids=["idle", "foreign", "done"],
-)
-def test_the_conclusion_says_the_next_step(status: MoveStatus, conclusion: str) -> None:
-    """The last sentence says what happens next, or what a user can do."""
-    assert " ".join(_shown(status).split()).endswith(conclusion)
-
-
-def test_many_partitions_are_counted() -> None:
-    """Of more than twenty partitions the first are listed, with ``-v`` all."""
-    (partition,) = _status().own
-    status = _status(own=tuple(partition._replace(partition=number) for number in range(30)))
-    assert "11 more (-v shows them)" in _shown(status)
-    assert "orders 29" in _shown(status, verbose=True)
-
-
-def test_recorded_throttles_as_text() -> None:
-    """Each value is shown with the one that is put back."""
-    shown = format_recorded_throttles(RECORD, TextLayout())
-    assert f"  brokers/4 {RATE}  1000 -> 7" in shown
-    assert f"  topics/orders {LEADERS}  0:1 -> not set" in shown

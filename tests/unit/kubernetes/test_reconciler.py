@@ -853,7 +853,7 @@ class LedCluster(MemoryCluster):
         """Return the partitions of each topic, with their leaders."""
         return {topic.name: self._inspect(topic) for topic in topics}
 
-    def move(self, plan: Plan, options: MoveOptions, stop: object) -> Iterator[Outcome]:
+    def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Elect all leaders."""
         assert not options.wait
         self.elected = True
@@ -899,22 +899,15 @@ THROTTLES = {"topics/orders": {"leader.replication.throttled.replicas": OwnValue
 SENT_AT_MS = 1_769_860_800_000
 
 
-class Batching(MemoryCluster):
+class Batching(LedCluster):
     """A cluster that sends two moves at a time, and ends them when a test asks for it; its sessions may be lost."""
+
+    elected = True
 
     def __init__(self, state: ClusterState) -> None:
         super().__init__(state)
         self.is_lost = False
         self.options: MoveOptions | None = None
-
-    def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
-        """Return the partitions of each topic, with every replica in sync."""
-        return {topic.name: self._inspect(topic) for topic in topics}
-
-    def _inspect(self, topic: TopicState) -> TopicInspection:
-        lists = dict(zip(topic.partition_ids, topic.replicas, strict=True))
-        led = {partition: PartitionState(replicas[0], replicas) for partition, replicas in lists.items()}
-        return TopicInspection(topic.identity, lists, led)
 
     def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Send the next batch if there is no request."""

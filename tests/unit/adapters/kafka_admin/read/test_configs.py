@@ -19,7 +19,7 @@ from topiarist.adapters.kafka_admin.read.configs import (
     read_known_configs,
     read_overrides,
 )
-from topiarist.adapters.kafka_admin.read.metadata import decode_metadata, read_metadata, read_topic_id_errors
+from topiarist.adapters.kafka_admin.read.metadata import decode_metadata, read_topic_id_errors
 from topiarist.adapters.kafka_admin.read.sync import ReassignmentsWatch, read_reassignments, target_of
 from topiarist.adapters.kafka_admin.read.topic_reader import (
     TopicReader,
@@ -127,16 +127,6 @@ def test_metadata() -> None:
     assert found.topics["b"].partitions[1] == ((2,), 2, (2,), 7)
     assert found.topics["b"].topic_id is None
     assert decode_metadata(metadata({}, controller=0)).controller == 0
-
-
-@pytest.mark.parametrize(("names", "wanted"), [(None, None), ([], []), (["a"], ["a"])])
-def test_what_metadata_ask_for(names: Any, wanted: Any) -> None:
-    """All topics, none, or some; a topic is never created."""
-    session = over(metadata(TOPIC))
-    read_metadata(session.any_broker(), names)
-    request = session.sent[0].request
-    assert (request.topics if wanted is None else [each.name for each in request.topics]) == wanted
-    assert request.allow_auto_topic_creation is False
 
 
 def test_an_error_of_a_broker_has_its_words() -> None:
