@@ -23,6 +23,7 @@ PACKAGE = ROOT / "operator" / "topiarist"
 REASONS = ROOT / "docs" / "reasons.md"
 EXIT_CODES = ROOT / "docs" / "exit-codes.md"
 KUBERNETES = ROOT / "docs" / "kubernetes.md"
+CUSTOM_RESOURCES = ROOT / "docs" / "custom-resources.md"
 
 SITE = frozenset(find_files())
 """The files of the repository that the documentation site has."""
@@ -195,7 +196,7 @@ def test_every_annotation_is_explained() -> None:
 
 def test_every_event_is_explained() -> None:
     """The page explains every Event with its own reason; all other Events use the reason of their topic."""
-    listed = {row[0] for row in table(KUBERNETES.read_text(), "event")}
+    listed = {row[0] for row in table(CUSTOM_RESOURCES.read_text(), "event")}
     assert {
         *status_writer._CHANGE_REASONS.values(),
         *status_writer._EVENT_REASONS.values(),

@@ -60,7 +60,7 @@ def test_what_the_guide_shows_is_accepted(server: ApiServer) -> None:
     server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": "topiarist"}})
     shown = [block for block in blocks((ROOT / "docs" / "kubernetes.md").read_text()) if block.language == "yaml"]
     kinds = [document["kind"] for block in shown for document in yaml.safe_load_all(block.text)]
-    assert kinds == ["Cluster", "Namespace", "RoleBinding", "Topic", "Cluster"]
+    assert kinds == ["Cluster", "Namespace", "RoleBinding", "Topic"]
     for block in shown:
         done = server.admin.kubectl("apply", "-f", "-", given=block.text)
         assert (done.returncode, done.stderr) == (0, "")

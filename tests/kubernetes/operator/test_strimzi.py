@@ -1,4 +1,4 @@
-"""Handing KafkaTopics over, step by step as docs/kubernetes.md has it: from Strimzi, to Topics, and back to Strimzi."""
+"""Handing KafkaTopics over, step by step as docs/strimzi.md has it: from Strimzi, to Topics, and back to Strimzi."""
 
 from __future__ import annotations
 
