@@ -17,7 +17,15 @@ from topiarist.adapters.kafka_admin.connection.authentication import (
 )
 from topiarist.adapters.tls import AuthRejected
 from topiarist.errors import Location, Reason, TopiaristError
-from topiarist.model.access import KafkaAccess, SaslAwsIam, SaslMechanism, SaslPassword, SaslToken, SecretReference
+from topiarist.model.access import (
+    KafkaAccess,
+    Kerberos,
+    SaslAwsIam,
+    SaslMechanism,
+    SaslPassword,
+    SaslToken,
+    SecretReference,
+)
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
 
 SCRAM = SaslMechanism.SCRAM_SHA_512
@@ -253,6 +261,18 @@ def test_a_stored_token(tmp_path: Path) -> None:
     for work in (authenticator.check, StoredToken(login).token):
         with pytest.raises(TopiaristError, match="has no token: found blanks or letters that are not ASCII"):
             work()
+
+
+def test_secrets_are_looked_for_before_the_first_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reference of a login is checked, whatever its mechanism."""
+    checked: list[Kerberos] = []
+    monkeypatch.setattr("topiarist.adapters.kerberos.check", checked.append)
+    missing, ticket = SecretReference("/nowhere", "", HERE), Kerberos("a@B", "kafka")
+    for login in (SaslPassword(SCRAM, "ada", missing), SaslToken(missing)):
+        with pytest.raises(TopiaristError, match="/nowhere"):
+            Authenticator(KafkaAccess("kafka:9092", login)).check()
+    Authenticator(KafkaAccess("kafka:9092", ticket)).check()
+    assert checked == [ticket]
 
 
 def test_a_command_runs_at_the_login_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -417,6 +417,15 @@ def test_the_leader(session: Session, network: Network, answer: Any, host: str) 
     assert [each.name for each in network.sent[0][2].topics] == ["t"]
 
 
+def test_a_broker_with_the_id_zero_leads(session: Session, network: Network) -> None:
+    """Zero is an id; no leader is a negative one."""
+    answer = with_topic(led(1, 0))
+    answer.brokers.append(reply(node_id=0, host="b0", port=9092, rack=None))
+    network.script["Metadata"] = answer
+    found: Any = session.leader("t", 1)
+    assert found.address[0] == "b0"
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

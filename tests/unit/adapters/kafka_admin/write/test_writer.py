@@ -356,6 +356,23 @@ def test_a_veto_withholds_the_change_and_shows_the_words_of_the_broker() -> None
     assert bench.cluster.sent == ["CreateTopics"]
 
 
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"retention.ms": 5000}, ("config", "retention.ms")),
+        ({"retention.ms": 5000, "segment.ms": 6000}, ("config",)),
+    ],
+)
+def test_a_veto_leads_to_the_line_of_the_key(config: dict[str, int], field: tuple[str, ...]) -> None:
+    """With one changed key the refusal is at its line; of several it is not known which one is refused."""
+    bench = Bench()
+    bench.cluster.add("a", (1, 2))
+    bench.own("a")
+    bench.cluster.on("IncrementalAlterConfigs", answer_code(40, "Invalid value"))
+    (topic,) = ask(bench, bench.plan(spec("a", **ONE_BY_TWO, config=config))).values()
+    assert [issue.field for issue in topic.refusals] == [field]
+
+
 def test_a_veto_of_configs_leaves_the_growth() -> None:
     """Configs and growth are asked about one by one; only what is refused is withheld."""
     bench = Bench()
