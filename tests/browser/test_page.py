@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, expect
 from support.drift import drifted_fleet, generated_reports
 from support.drift.browser import ROW_SELECTOR, OpenedPage, open_page
 from support.drift.small_fleet import read_rows, read_summary, run_drift
+from topiarist.drift.causes import Causes
 from topiarist.drift.outputs import html
 
 pytestmark = pytest.mark.core
@@ -59,7 +60,7 @@ def test_totals_and_heat_map_are_those_of_the_summary(browser: Browser, fleet: P
         assert totals["Refused"] == str(findings["byPlanned"]["Refused"])
         assert totals["New"] == str(findings["new"])
         assert totals["Oldest"] == "39 days"
-        assert totals["Findings"] == "600 on 51 of 60 clusters"
+        assert totals["Findings"] == "600; 50 of 59 compared clusters differ"
         assert totals["Clusters compared"] == "59, 1 unknown"
         assert made.page.locator("#heat tbody tr").count() == 16
         drifted_ones = sum(one["findings"] > 0 for one in found["byCluster"])
@@ -187,7 +188,9 @@ def test_charts_are_drawn_and_lead_to_findings(browser: Browser, fleet: Path) ->
 def moment(one: Mapping[str, Any]) -> str:
     """Return the description of a report of a trend."""
     at = f"{one['asOf'][:10]} {one['asOf'][11:16]} UTC"
-    return f"{at}: {one['findings']} findings, {one['new']} new, {one['resolved']} resolved"
+    return f"{at}: {one['findings']} findings, {one['new']} new, {one['resolved']} resolved" + (
+        ", 1 cluster not read" if one["unknown"] else ""
+    )
 
 
 def test_critical_findings_are_first_and_then_the_oldest(browser: Browser, fleet: Path) -> None:
@@ -437,7 +440,9 @@ def test_what_only_a_fleet_shows_is_there(browser: Browser, fleet: Path, tmp_pat
     found["unbalanced"] = [{"cluster": "a", "load": "leaders", "mean": 4.7, **ends}]
     found["inputs"] = {"broken": 3, "superseded": [{}], "unknownClusters": [{}, {}]}
     path = tmp_path / "report.html"
-    path.write_bytes(b"".join(html.render_chunks(found, fleet / "findings.jsonl", fleet / "accepted.jsonl")))
+    path.write_bytes(
+        b"".join(html.render_chunks(found, fleet / "findings.jsonl", fleet / "accepted.jsonl", Causes(), {}))
+    )
     with open_page(browser, path) as made:
         text = made.page.locator("#others").inner_text()
         assert made.console_messages == []

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, expect
 from support.drift import generated_reports
 from support.drift.browser import ROW_SELECTOR, open_page
 from support.drift.small_fleet import read_rows
+from topiarist.drift.causes import Causes
 from topiarist.drift.outputs import html
 from topiarist.output.text.layout import sanitize
 
@@ -74,7 +75,7 @@ def test_only_a_web_address_becomes_a_link(browser: Browser, tmp_path: Path, lin
     lines[0]["link"] = "https://github.com/a.yaml?x=1&y=2#L1"
     (out / "findings.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     path = tmp_path / "page.html"
-    path.write_bytes(b"".join(html.render_chunks(found, out / "findings.jsonl", out / "accepted.jsonl")))
+    path.write_bytes(b"".join(html.render_chunks(found, out / "findings.jsonl", out / "accepted.jsonl", Causes(), {})))
     with open_page(browser, path) as made:
         links = made.page.locator(f"{ROW_SELECTOR} a")
         assert [one.get_attribute("href") for one in links.all()] == [lines[0]["link"]]

@@ -61,6 +61,7 @@ def _check_options(given: Any) -> None:
 
 
 def _select(given: Any, settings: Settings) -> list[FindingRow]:
+    from topiarist.drift.causes import CauseIndex
     from topiarist.drift.findings import FindingSelection
     from topiarist.drift.history import read_findings
 
@@ -74,7 +75,13 @@ def _select(given: Any, settings: Settings) -> list[FindingRow]:
         responsible=given.responsible,
         manifests=given.manifest,
     )
-    return [row for row in read_findings(given.from_) if wanted.matches(row)]
+    rows = read_findings(given.from_)
+    if given.cause:
+        index = CauseIndex()
+        index.add_rows(rows)
+        causes = index.find()
+        rows = [row for row in rows if causes.find_id(row) in given.cause]
+    return [row for row in rows if wanted.matches(row)]
 
 
 def _load(settings: Settings, *, offline: bool = False) -> RunInputs:

@@ -18,7 +18,6 @@ from msgspec.structs import asdict
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.drift.cross_cluster import Deviation
 from topiarist.drift.findings import (
-    SEVERITY_RANK,
     DriftClass,
     DriftFinding,
     FindingRow,
@@ -329,12 +328,6 @@ _COUNTED_FIELDS = ("class", "effect", "planned", "risk", "severity", "status")
 
 _OLDEST_FIELDS = ("firstSeen", "cluster", "topic", "class")
 
-_WORST_FIELDS = (
-    *("severity", "cluster", "topic", "class", "field", "expected", "actual", "effect", "effectReason", "firstSeen"),
-)
-MAX_WORST = 10
-"""The number of findings that a summary names, the most severe first."""
-
 
 class ResponsibleCounts(Struct):
     """The findings of one team or owner."""
@@ -361,7 +354,6 @@ class FindingCounts(Struct):
         default_factory=lambda: defaultdict(ResponsibleCounts)
     )
     oldest: dict[str, Any] | None = None
-    worst: list[dict[str, Any]] = field(default_factory=list)
     accepted: Counts = field(default_factory=Counter)
     known: Counts = field(default_factory=Counter)
     matched_exceptions: frozenset[int] = frozenset()
@@ -370,8 +362,6 @@ class FindingCounts(Struct):
 
     def add_rows(self, rows: Iterable[FindingRow]) -> None:
         """Count rows that already have a status, in their order."""
-        rows = [*rows]
-        self._name_worst(rows)
         for row in rows:
             for name, numbers in self.by.items():
                 if row[name] is not None:
@@ -386,11 +376,6 @@ class FindingCounts(Struct):
             counts.by_severity[row["severity"]] += 1
             if self.oldest is None or row["firstSeen"] < self.oldest["firstSeen"]:
                 self.oldest = {name: row[name] for name in _OLDEST_FIELDS}
-
-    def _name_worst(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Keep the most severe findings, of these the oldest, in the order of the report."""
-        found = sorted([*self.worst, *rows], key=_urgency)[:MAX_WORST]
-        self.worst = [{name: row[name] for name in _WORST_FIELDS} for row in found]
 
     def add(self, other: FindingCounts) -> None:
         """Add the findings of other clusters, which come later in the order of the report."""
@@ -407,16 +392,11 @@ class FindingCounts(Struct):
             total.by_severity.update(counts.by_severity)
         if other.oldest and (self.oldest is None or other.oldest["firstSeen"] < self.oldest["firstSeen"]):
             self.oldest = other.oldest
-        self._name_worst(other.worst)
         self.accepted.update(other.accepted)
         self.known.update(other.known)
         self.matched_exceptions |= other.matched_exceptions
         self.not_evaluated += other.not_evaluated
         self.repairs += other.repairs
-
-
-def _urgency(row: Mapping[str, Any]) -> tuple[int, str]:
-    return SEVERITY_RANK[row["severity"]], row["firstSeen"]
 
 
 class ClusterResult(Struct):

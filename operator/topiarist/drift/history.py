@@ -261,7 +261,7 @@ MAX_MEMORY_DAYS = 400
 
 TIME_COLUMNS = frozenset({RUN_TIME, "takenAt", "firstSeen", "seenSince"})
 
-TREND_COLUMNS = (RUN_TIME, "findings", "new", "resolved", "byClass")
+TREND_COLUMNS = (RUN_TIME, "findings", "new", "resolved", "byClass", "unknownClusters")
 
 ENDED_COLUMNS = (
     *(RUN_TIME, "status", "cluster", "topic", "class", "field", "firstSeen", "seenSince", "episodes"),
@@ -281,8 +281,11 @@ class RunHistory(ABC):
         times = [time for time in self.list_times() if time < as_of]
         if not times:
             return PreviousReport(repairs=())
-        trend = ({"asOf": row.pop(RUN_TIME), **row} for row in self.read_runs(times[-MAX_REPORTS:]))
-        previous = PreviousReport(times[-1], [*trend])
+        trend = [
+            {"asOf": row.pop(RUN_TIME), "unknown": len(row.pop("unknownClusters")), **row}
+            for row in self.read_runs(times[-MAX_REPORTS:])
+        ]
+        previous = PreviousReport(times[-1], trend)
         oldest, recent = (
             format_time(parse_time(as_of) - timedelta(days=days)) for days in (MAX_MEMORY_DAYS, REPAIR_DAYS)
         )

@@ -22,11 +22,13 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from topiarist.adapters.devcluster.zookeeper_server import find_java
+from topiarist.drift.causes import CauseIndex, Causes
 from topiarist.drift.compare import INVALID_ROWS_FILE, ClusterResult, FindingCounts, TopicCounts, UpgradeRisks
 from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
 from topiarist.drift.exceptions import DriftException, describe_unmatched, make_expired_rows, make_invalid_rows
 from topiarist.drift.findings import FindingKey, FindingRow, Severity
 from topiarist.drift.history import (
+    FINDINGS_FILE,
     REPAIR_DAYS,
     EndedFinding,
     PreviousReport,
@@ -203,7 +205,8 @@ class LocalEngine(Engine):
 class ReportJob(Struct, frozen=True):
     """The inputs of a report that do not depend on the runner: what tasks need, and what only the report needs.
 
-    ``invalid_documents`` are manifests that were left out. ``on_cluster_done`` is called once for each cluster.
+    ``invalid_documents`` are manifests that were left out. ``repairs`` are the commands that repair findings, by
+    the value of ``--fix``. ``on_cluster_done`` is called once for each cluster.
     ``baseline`` has the findings of the baseline by cluster.
     """
 
@@ -211,6 +214,7 @@ class ReportJob(Struct, frozen=True):
     previous: PreviousReport
     unused_input: UnusedInput
     invalid_documents: Sequence[InvalidDocument] = ()
+    repairs: Mapping[str, str] = {}
     on_cluster_done: Callable[[], None] = field(default=lambda: None)
     on_read_error: Callable[[str, str], None] = field(default=lambda cluster, message: None)
     baseline: RowsByCluster = field(default_factory=dict)
@@ -258,7 +262,7 @@ class SummaryBuilder:
         """Return the names of the clusters that were compared."""
         return frozenset(each["cluster"] for each in self._clusters if each["problem"] is None)
 
-    def build(self, difference_count: int, differences: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def build(self, causes: Causes, difference_count: int, differences: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return the document; ``differences`` are the first of the cross-cluster differences.
 
         ``previous`` of the job lacks the findings of all clusters that were added.
@@ -268,7 +272,8 @@ class SummaryBuilder:
         compared = [cluster["takenAt"] for cluster in self._clusters if cluster["problem"] is None]
         total, counts = len(self._clusters), self.findings
         findings = self._findings_document(previous)
-        current = {"asOf": shipped.as_of, "findings": findings["total"]}
+        unknown = total - len(compared)
+        current = {"asOf": shipped.as_of, "unknown": unknown, "findings": findings["total"]}
         current |= {name: findings[name] for name in ("new", "resolved", "byClass")}
         # A limited report cannot tell which exceptions match no finding, and is no point of a trend.
         exceptions = () if selection else shipped.exceptions
@@ -278,7 +283,7 @@ class SummaryBuilder:
             "oldest": min(compared, default=None),
             "previous": previous.as_of,
             "owner": shipped.options.owner,
-            "clusters": {"declared": total, "compared": len(compared), "unknown": total - len(compared)},
+            "clusters": {"declared": total, "compared": len(compared), "unknown": unknown},
             "topics": {to_camel_case(name): number for name, number in asdict(self._topics).items()},
             "findings": findings,
             "byCluster": self._clusters,
@@ -288,7 +293,7 @@ class SummaryBuilder:
                 for owner, numbers in sorted(counts.owners.items(), key=lambda item: (-item[1].total(), item[0] or ""))
             ],
             "bySeverity": _sort_severities(counts.by["severity"]),
-            "worst": counts.worst,
+            "causes": causes.document(),
             "byResponsible": self._responsible_documents(),
             "accepted": {"total": counts.accepted.total(), "byClass": _sort_nonzero(counts.accepted)},
             "exceptions": {"unmatched": describe_unmatched(exceptions, counts.matched_exceptions)},
@@ -476,19 +481,21 @@ def compare_and_write(
 
 def write_report(job: ReportJob, results: Iterable[ClusterResult], folder: ReportFolder) -> dict[str, Any]:
     """Write the report of all results, which come in order of cluster name, and return its summary."""
-    builder = SummaryBuilder(job)
+    builder, causes = SummaryBuilder(job), CauseIndex()
     write_unused_rows(job, folder)
     with closing(DeviationIndex(SpecGroups(job.shipped.desired.specs), folder.local_path)) as index:
         for result in results:
             builder.add(result)
             folder.add_lines(result.lines)
+            causes.add_lines(result.lines.get(FINDINGS_FILE, ()))
             with folder.translate_errors():
                 index.add(result.cluster, result.deviations, result.sizes)
         with folder.translate_errors():
             differences = index.differences(builder.compared)
             shown = [*islice(differences, MAX_SHOWN_DIFFERENCES)]
-            summary = builder.build(len(shown) + sum(1 for _ in differences), shown)
-    folder.commit(summary)
+            found = causes.find()
+            summary = builder.build(found, len(shown) + sum(1 for _ in differences), shown)
+    folder.commit(summary, found, job.repairs)
     return summary
 
 

@@ -243,7 +243,7 @@ def _earlier_summary(findings: FindingsByCluster, day: int) -> dict[str, Any]:
     kinds = {
         kind: number * (60 + (day * 7 + at * 11) % 41) // 100 for at, (kind, number) in enumerate(sorted(now.items()))
     }
-    numbers = {"findings": sum(kinds.values()), "new": day % 7, "resolved": day % 5}
+    numbers = {"findings": sum(kinds.values()), "new": day % 7, "resolved": day % 5, "unknown": day % 9 // 8}
     return {
         "asOf": format_time(REPORT_TIME - timedelta(days=day)),
         **numbers,

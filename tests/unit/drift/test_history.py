@@ -371,6 +371,13 @@ def test_the_run_names_what_was_judged(fleet: Fleet) -> None:
     assert row["owner"] == read_summary(fleet.out)["owner"] != ""
 
 
+def test_the_trend_names_runs_with_an_unread_cluster(fleet: Fleet) -> None:
+    """Each report of the trend has the number of clusters that it could not compare."""
+    fleet.report(0, unread="eu", code=1)
+    fleet.report(1)
+    assert [one["unknown"] for one in read_summary(fleet.out)["trend"]] == [1, 0]
+
+
 @pytest.mark.parametrize("table", ["findings", "runs"])
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 100])
 def test_what_is_no_history_is_named(

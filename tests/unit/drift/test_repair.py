@@ -15,6 +15,7 @@ from support.drift.small_fleet import (
     cluster_state,
     owned_topic,
     read_rows,
+    read_summary,
     run_drift,
     topic_document,
     write_manifests,
@@ -129,6 +130,17 @@ def test_a_plan_has_the_selected_findings_alone(fleet: Path, tmp_path: Path) -> 
     assert (cluster["name"], topic["topic"]) == ("eu", "orders")
     assert json.dumps(topic["changes"]).count("min.insync.replicas") == 1
     assert "retention.ms" not in json.dumps(topic["changes"])
+
+
+def test_a_cause_of_the_report_is_repaired_alone(fleet: Path) -> None:
+    """The id of a cause in the summary selects its findings, together with the other options."""
+    (cause,) = [
+        each for each in read_summary(fleet.parent / "report")["causes"]["first"] if each["topics"] == ["clicks"]
+    ]
+    assert (cause["findings"], cause["clusters"]) == (2, BOTH)
+    words = ("--author", "ops", "--until", "2999-01-31", "--reason", "PLAT-7", "--out", str(fleet / "accepted.yaml"))
+    assert fix(fleet, "accept", "--cause", cause["id"], *words) == 0
+    assert keys_after(fleet) == [key for key in ALL if key[1] != "clicks"]
 
 
 def test_ids_are_those_of_the_key_alone(fleet: Path) -> None:

@@ -156,7 +156,7 @@ def test_the_summary_counts_what_the_rows_have(fleet: Path, tmp_path: Path) -> N
     ]
     assert [(one["owner"], one["findings"]) for one in found["byOwner"]] == [("default", 3), (None, 2)]
     assert found["trend"] == [
-        {"asOf": "2025-01-31T12:00:00Z", "findings": 5, "new": 5, "resolved": 0, "byClass": kinds}
+        {"asOf": "2025-01-31T12:00:00Z", "unknown": 0, "findings": 5, "new": 5, "resolved": 0, "byClass": kinds}
     ]
 
 

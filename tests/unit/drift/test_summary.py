@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from topiarist.desired.resolve import Desired
+from topiarist.drift.causes import Causes
 from topiarist.drift.compare import ClusterResult, FindingCounts, TopicCounts
 from topiarist.drift.exceptions import DriftException
 from topiarist.drift.findings import FindingRow, FindingSelection
@@ -63,7 +64,7 @@ def builder_of(
 
 def built(*results: ClusterResult, difference_count: int = 0, differences: Any = (), **fields: Any) -> dict[str, Any]:
     """Return the document of these results."""
-    return builder_of(*results, **fields).build(difference_count, differences)
+    return builder_of(*results, **fields).build(Causes(), difference_count, differences)
 
 
 def test_a_row_counts_in_each_of_its_fields() -> None:
@@ -183,22 +184,9 @@ def test_the_document_has_the_numbers_of_all_clusters() -> None:
     assert found["exceptions"] == {"unmatched": [{"name": "x", "file": "x.yaml", "line": 3}]}
     assert found["crossClusterDifferences"] == {"total": 5, "topics": [{"topic": "a"}]}
     assert found["inputs"] == {"broken": 2, "superseded": [{"file": "old"}], "unknownClusters": [{"file": "other"}]}
+    assert found["causes"] == {"total": 0, "first": []}
     assert (found["formatVersion"], found["upgrade"], found["timeToRepair"]) == (1, None, None)
     assert [*found["bySeverity"].items()] == [("Critical", 1), ("Medium", 1)]
-    assert [each["severity"] for each in found["worst"]] == ["Critical", "Medium"]
-
-
-def test_the_worst_findings_are_named() -> None:
-    """A summary names ten findings: the most severe, of these the oldest, of these the first of the report."""
-    rows = [finding(topic=f"m{number}", severity="Medium") for number in range(9)]
-    rows += [finding(cluster="eu", topic="old", severity="High", firstSeen=LONG_AGO)]
-    others = [
-        finding(cluster="us", topic="new", severity="High"),
-        finding(cluster="us", topic="x", severity="Critical"),
-    ]
-    counts = counted(*rows)
-    counts.add(counted(*others))
-    assert [each["topic"] for each in counts.worst] == ["x", "old", "new", *(f"m{number}" for number in range(7))]
 
 
 def test_teams_and_owners_with_most_findings_come_first() -> None:
@@ -268,7 +256,7 @@ def test_the_trend_ends_with_this_report() -> None:
     result = ClusterResult("eu", document("eu"), findings=counted(finding()))
     result.findings.repairs = [Repair("config", None, 1)] * 3
     found = built(result, previous=PreviousReport(BEFORE, trend))
-    last = {"asOf": NOW, "findings": 1, "new": 1, "resolved": 3, "byClass": {"config": 1}}
+    last = {"asOf": NOW, "unknown": 0, "findings": 1, "new": 1, "resolved": 3, "byClass": {"config": 1}}
     assert (found["trend"], found["previous"]) == ([*trend[:2], last], BEFORE)
     many = [{"asOf": LONG_AGO, "findings": number} for number in range(MAX_REPORTS)]
     kept = built(result, previous=PreviousReport(BEFORE, many))["trend"]

@@ -53,6 +53,7 @@ class _DriftOptions(Struct, frozen=True):
     fix: str | None
     from_: str
     id_: tuple[str, ...]
+    cause: tuple[str, ...]
     severity: tuple[str, ...]
     class_: tuple[str, ...]
     field: tuple[str, ...]
@@ -193,6 +194,7 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
 @options.option(
     "--id", "id_", multiple=True, metavar="ID", help="With --fix: this finding. Can be repeated, as all of these."
 )
+@options.option("--cause", multiple=True, metavar="ID", help="With --fix: findings of this cause of the report.")
 @options.option(
     "--severity",
     multiple=True,
@@ -296,6 +298,7 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
             previous_report,
             inventory.unused_input if inventory else UnusedInput(),
             run_inputs.invalid_documents,
+            _repairs_of(given, settings),
             bar.step,
             lambda cluster, message: terminal.log(terminal.sanitize_lines(f"error: cluster {cluster}: {message}")),
             baseline.rows if baseline else {},
@@ -310,24 +313,48 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     return summary
 
 
+def _named(option: str, *values: str) -> list[str]:
+    return [word for value in values if value for word in (option, value)]
+
+
+def _address_words(settings: Settings) -> list[str]:
+    servers = _named("--bootstrap-servers", settings.bootstrap_servers)
+    return [*servers, *_named("--zookeeper", settings.zookeeper)]
+
+
+def _manifest_words(settings: Settings) -> list[str]:
+    """Return the paths and options of a command about the same manifests and clusters."""
+    return [
+        *settings.paths,
+        *_named("--clusters", *settings.clusters),
+        *_named("--platform", *settings.platform),
+        *_address_words(settings),
+        *(_named("--owner", settings.owner) if settings.owner != "default" else ()),
+    ]
+
+
 def _words_of(given: _DriftOptions, settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the paths and options of a command about the same manifests and clusters, and about the clusters alone."""
+    snapshots = _named("--snapshot", *_readable_snapshots(given))
+    clusters = [*settings.paths, *_named("--clusters", *settings.clusters, *settings.platform)]
+    return (*_manifest_words(settings), *snapshots), (*clusters, *_address_words(settings))
+
+
+def _readable_snapshots(given: _DriftOptions) -> tuple[str, ...]:
+    """Return the snapshots if another command can read them: it reads them in one local place, and no tables."""
     from topiarist.drift.snapshots import spark_required_reason
 
-    def named(option: str, *values: str) -> list[str]:
-        return [word for value in values if value for word in (option, value)]
+    return given.snapshots if len(given.snapshots) == 1 and not spark_required_reason(given.snapshots[0]) else ()
 
-    address = [
-        *named("--bootstrap-servers", settings.bootstrap_servers),
-        *named("--zookeeper", settings.zookeeper),
-    ]
-    # Other commands read snapshots in one local place, and no tables.
-    is_readable = len(given.snapshots) == 1 and not spark_required_reason(given.snapshots[0])
-    snapshot = named("--snapshot", *given.snapshots) if is_readable else []
-    owner = named("--owner", settings.owner) if settings.owner != "default" else []
-    words = [*settings.paths, *named("--clusters", *settings.clusters), *named("--platform", *settings.platform)]
-    clusters = [*settings.paths, *named("--clusters", *settings.clusters, *settings.platform)]
-    return (*words, *address, *snapshot, *owner), (*clusters, *address)
+
+def _repairs_of(given: _DriftOptions, settings: Settings) -> dict[str, str]:
+    """Return the commands that repair findings by the value of ``--fix``, without the report and a selection."""
+    words = ["topiarist", "drift", *_manifest_words(settings)]
+    snapshots = _named("--snapshots", *_readable_snapshots(given))
+    return {
+        way: shlex.join([*words, *(snapshots if way == "plan" else ()), "--fix", way])
+        for way in ("plan", "manifest", "accept")
+    }
 
 
 def _load_previous(run: Engine, given: _DriftOptions) -> PreviousReport:

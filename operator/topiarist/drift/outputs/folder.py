@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NoReturn, Self
 
 from topiarist.adapters.saved_plans.encode import dumps
 from topiarist.adapters.snapshots.codec import parse_time
+from topiarist.drift.causes import Causes
 from topiarist.drift.compare import LINE_FILES
 from topiarist.drift.findings import DriftClass, Severity
 from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, SUMMARY_FILE
@@ -38,7 +39,8 @@ from topiarist.text import format_count, humanize_duration, printable
 _MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS = 20, 10
 """Number of rows in the table of clusters, and in each of the other tables."""
 
-_MAX_VALUES = 4
+_MAX_VALUES, _MAX_NAMES = 4, 50
+"""Number of values or names in a cell, and of names in a sentence."""
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:
@@ -46,7 +48,7 @@ def format_summary(summary: Mapping[str, Any]) -> str:
     reasons = sorted(summary["findings"]["byReason"].items(), key=lambda item: (-item[1], item[0]))
     parts = [
         _overview(summary),
-        _worst_table(summary["worst"]),
+        _cause_table(summary["causes"]),
         _cluster_table(summary),
         _responsible_table(summary),
         _format_table(["reason", "findings"], [[reason, f"{number:,}"] for reason, number in reasons]),
@@ -102,29 +104,52 @@ def _overview(summary: Mapping[str, Any]) -> str:
     return text
 
 
-def _worst_table(worst: Sequence[Mapping[str, Any]]) -> str:
-    """Return the most severe findings with their topics: what is there, what is wanted, and what that does."""
+def _cause_table(causes: Mapping[str, Any]) -> str:
+    """Return the first causes with their topics: what is there, what is wanted, and what that does."""
     rows = [
         [
             one["severity"],
-            format_table_cell(one["topic"]) if one["topic"] else "the whole cluster",
-            format_table_cell(one["cluster"]) if one["cluster"] else "",
-            format_table_cell(one["field"] or one["class"]),
-            _describe_values(one),
+            _format_names(one["topics"], one["topicCount"], "the whole cluster"),
+            _format_names(one["clusters"], one["clusterCount"], ""),
+            _format_differences(one["differences"]),
             escape_prose(one["effectReason"]),
+            f"{one['findings']:,}",
         ]
-        for one in worst
+        for one in causes["first"]
     ]
-    table = _format_table(["severity", "topic", "cluster", "field", "values", "it does"], rows, align=":--")
-    return f"The first to look at:\n\n{table}" if table else ""
+    heads = ["severity", "topics", "clusters", "differences", "effect", "findings"]
+    table = _format_table(heads, rows, total=causes["total"], align=":--")
+    return "\n\n".join(filter(None, [table and f"The first to look at:\n\n{table}", _other_critical_topics(causes)]))
 
 
-def _describe_values(one: Mapping[str, Any]) -> str:
+def _other_critical_topics(causes: Mapping[str, Any]) -> str:
+    """Return the topics with critical findings that the table of causes does not have."""
+    shown = {topic for one in causes["first"][:_MAX_OTHER_ROWS] for topic in one["topics"][:_MAX_VALUES]}
+    critical = [one for one in causes["first"] if one["severity"] == Severity.CRITICAL.value]
+    topics = sorted({topic for one in critical for topic in one["topics"] if topic} - shown)
+    names = _format_names(topics, len(topics), "", _MAX_NAMES)
+    return f"Other topics with critical findings: {names}." if topics else ""
+
+
+def _format_names(names: Sequence[str], total: int, nameless: str, most: int = _MAX_VALUES) -> str:
+    shown = [format_table_cell(name) if name else nameless for name in names[:most]]
+    return ", ".join(shown) + (f" and {total - most:,} more" if total > most else "")
+
+
+def _format_differences(differences: Sequence[Mapping[str, Any]]) -> str:
+    shown = [_format_difference(one) for one in differences[:_MAX_VALUES]]
+    return "; ".join(shown) + (
+        f" and {len(differences) - _MAX_VALUES:,} more" if len(differences) > _MAX_VALUES else ""
+    )
+
+
+def _format_difference(one: Mapping[str, Any]) -> str:
+    field = format_table_cell(one["field"]) if one["field"] else ""
     if one["expected"] is None and one["actual"] is None:
-        return ""
+        return f"{one['class']} {field}".rstrip()
     key = one["field"].removeprefix("config.")
     actual, expected = (_describe_value(key, one[name]) for name in ("actual", "expected"))
-    return actual if one["expected"] is None and key == one["field"] else f"{actual}, wanted {expected}"
+    return f"{field} {actual}" + ("" if one["class"] == DriftClass.UNMANAGED.value else f", wanted {expected}")
 
 
 def _describe_value(key: str, value: str | None) -> str:
@@ -448,8 +473,11 @@ class ReportFolder:
         """Call ``work`` with the staging folder after all findings are written and before the report is published."""
         self._final_steps.append(work)
 
-    def commit(self, summary: Mapping[str, Any]) -> None:
-        """Write the remaining files, sync all files to disk, and rename the staging folder to the target."""
+    def commit(self, summary: Mapping[str, Any], causes: Causes, repairs: Mapping[str, str]) -> None:
+        """Write the remaining files, sync all files to disk, and rename the staging folder to the target.
+
+        The page has the cause of each finding, and the commands that repair findings.
+        """
         with self.translate_errors():
             for file in self._line_files.values():
                 _sync_to_disk(file)
@@ -457,9 +485,8 @@ class ReportFolder:
                 work(self._staging)
             for name, text in _SUMMARY_FORMATTERS.items():
                 self._write_file(name, [text(summary).encode()])
-            self._write_file(
-                HTML_FILE, html.render_chunks(summary, self._staging / FINDINGS_FILE, self._staging / ACCEPTED_FILE)
-            )
+            files = self._staging / FINDINGS_FILE, self._staging / ACCEPTED_FILE
+            self._write_file(HTML_FILE, html.render_chunks(summary, *files, causes, repairs))
             shutil.rmtree(self._staging / WORK_FOLDER, ignore_errors=True)
             self._publish()
 

@@ -14,19 +14,22 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from topiarist.drift.causes import Causes
 from topiarist.drift.findings import PLACEMENT_CLASSES, FindingRow
 from topiarist.output.html import plan
+from topiarist.output.text.layout import humanize_config_value
 from topiarist.schema import load
 
 MAX_FINDINGS = 20_000
 """Number of findings in a page."""
 
-_MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS, _MAX_VALUES = 2000, 100, 4
-"""Number of rows of the heat map, rows of each other table, and values of a differing field."""
+_MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS, _MAX_VALUES, _MAX_FIRST = 2000, 100, 4, 3
+"""Number of rows of the heat map, rows of each other table, values of a differing field, and causes to begin with."""
 
 _CLUSTER_CLASS = re.compile(rb'\{"cluster":("(?:[^"\\]|\\.)*"),"topic":"(?:[^"\\]|\\.)*","class":("[A-Za-z]+"),')
 
@@ -38,9 +41,12 @@ COLUMNS = (
     *("planned", "risk", "explanation", "reasons"),
     *("message", "hint", "owner", "modifiedExternally", "takenAt", "firstSeen", "seenSince"),
     *("episodes", "status", "manifest", "file", "line", "link", "responsible", "severity"),
-    *("severityRule", "command", "id"),
+    *("severityRule", "command", "id", "cause"),
 )
-"""Fields of a finding in a page, in this order; the page computes the age from the times."""
+"""Fields of a finding in a page, in this order; the page computes the age from the times.
+
+``cause`` is the id of its cause, if the page has the cause.
+"""
 
 _PARTS = plan.PageParts(
     "drift/outputs/assets",
@@ -48,7 +54,7 @@ _PARTS = plan.PageParts(
     ("shared/page.css", "report.css"),
     (
         *("shared/elements.js", "data.js", "finding.js", "subject.js", "shared/view.js", "shared/grid.js"),
-        *("heat.js", "overview.js", "charts.js", "shared/controls.js", "main.js"),
+        *("heat.js", "overview.js", "charts.js", "repair.js", "shared/controls.js", "main.js"),
     ),
 )
 
@@ -56,14 +62,19 @@ Cell = tuple[bytes, bytes, bool]
 """Cluster and class of a finding as JSON, and whether its severity is Critical."""
 
 
-def render_chunks(summary: Mapping[str, Any], findings: Path, accepted: Path) -> Iterator[bytes]:
+def render_chunks(
+    summary: Mapping[str, Any], findings: Path, accepted: Path, causes: Causes, repairs: Mapping[str, str]
+) -> Iterator[bytes]:
     """Yield the page of a report in chunks.
 
     ``findings`` and ``accepted`` are the paths of ``findings.jsonl`` and ``accepted.jsonl``, which are read while the
-    chunks are consumed.
+    chunks are consumed. ``repairs`` are the commands that repair findings, by the value of ``--fix``, without
+    the report, since it may be moved, and without a selection.
     """
-    report = plan.encode_data(build_document(summary, _read_accepted(accepted)))
-    rows = _encode_rows(findings, summary["findings"]["total"])
+    document = build_document(summary, _read_accepted(accepted))
+    shown = {one["id"] for one in (*document["causes"]["rows"], *document["first"])}
+    report = plan.encode_data(document | {"repairs": repairs})
+    rows = _encode_rows(findings, summary["findings"]["total"], causes, shown)
     yield from plan.render_chunks(_PARTS, {"report": report, "findings": plan.encode_rows(rows)})
 
 
@@ -72,9 +83,11 @@ def _read_accepted(path: Path) -> list[FindingRow]:
         return [json.loads(line) for line in islice(file, _MAX_OTHER_ROWS)]
 
 
-def _encode_rows(findings: Path, total: int) -> Iterator[Sequence[Any]]:
+def _encode_rows(findings: Path, total: int, causes: Causes, shown: AbstractSet[str]) -> Iterator[Sequence[Any]]:
     texts = StringTable()
-    return map(texts.encode_row, sample_rows(findings, total, MAX_FINDINGS))
+    for row in sample_rows(findings, total, MAX_FINDINGS):
+        cause = causes.find_id(row)
+        yield texts.encode_row(row | {"cause": cause if cause in shown else ""})
 
 
 def sample_rows(path: Path, total: int, max_rows: int) -> Iterator[FindingRow]:
@@ -159,10 +172,12 @@ def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -
         *("bySeverity", "oldestFinding"),
     )
     differences, exceptions, upgrade = (summary[name] for name in ("crossClusterDifferences", "exceptions", "upgrade"))
+    causes = summary["causes"]
     document: dict[str, Any] = plan.sanitize_texts(
         {
             **{name: summary[name] for name in copied_fields},
             "clean": len(worst) - len(drifted),
+            "drifted": sum(one["problem"] is None for one in drifted),
             "heat": _limit_rows(
                 [_select_fields(one, "cluster", "findings", "byClass") for one in drifted], _MAX_CLUSTER_ROWS
             ),
@@ -174,6 +189,9 @@ def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -
             "unmatched": _limit_rows(exceptions["unmatched"]),
             "crossClusterDifferences": _limit_rows([_difference_document(one) for one in differences["topics"]])
             | {"total": differences["total"]},
+            "causes": _limit_rows([_cause_document(one) for one in causes["first"] if one["findings"] > 1])
+            | {"all": causes["total"]},
+            "first": [_cause_document(one) for one in causes["first"][:_MAX_FIRST]],
             "unbalanced": _limit_rows(summary["unbalanced"]),
             "upgrade": upgrade
             and _select_fields(upgrade, "target", "checked", "risks")
@@ -202,6 +220,22 @@ def _limit_rows(rows: Sequence[Any], max_rows: int = _MAX_OTHER_ROWS) -> dict[st
 
 def _select_fields(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: row[name] for name in names}
+
+
+def _cause_document(cause: Mapping[str, Any]) -> dict[str, Any]:
+    counts = ("id", "severity", "effect", "effectReason", "findings", "manifest", "topicCount", "clusterCount")
+    names = {name: cause[name][:_MAX_VALUES] for name in ("topics", "clusters")}
+    differences = [_add_units(one) for one in cause["differences"][:_MAX_VALUES]]
+    more = len(cause["differences"]) - len(differences)
+    return _select_fields(cause, *counts) | names | {"differences": differences, "more": more}
+
+
+def _add_units(difference: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a difference with the unit for people beside each value that has one."""
+    key = difference["field"].removeprefix("config.")
+    texts = {name: text for name in ("expected", "actual") if (text := difference[name]) is not None}
+    words = {name: humanize_config_value(key, text) for name, text in texts.items()}
+    return {**difference, **{name: f"{text} ({words[name]})" for name, text in texts.items() if words[name]}}
 
 
 def _difference_document(difference: Mapping[str, Any]) -> dict[str, Any]:

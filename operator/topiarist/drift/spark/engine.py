@@ -25,9 +25,10 @@ from pyspark.sql import functions as f
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.adapters.snapshots.files import SUFFIX, RowChecker, RowError, parse_row, printable_path, read_lines
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, make_header
+from topiarist.drift.causes import CauseIndex, Causes, Group, GroupKey
 from topiarist.drift.compare import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
 from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, TopicComparer
-from topiarist.drift.history import PreviousReport, RunHistory
+from topiarist.drift.history import FINDINGS_FILE, PreviousReport, RunHistory
 from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder
 from topiarist.drift.report import (
     DuplicateClusterIds,
@@ -120,9 +121,10 @@ class SparkJob:
         names = [result.cluster for result in replaced]
         table = table.where(~f.col("cluster").isin(names) | (f.col("kind") == INVALID_ROWS_FILE)) if names else table
         total, shown = self._find_differences(table, builder.compared) if counts[DEVIATION] else (0, [])
-        summary = builder.build(total, shown)
+        causes = self._find_causes(table, replaced)
+        summary = builder.build(causes, total, shown)
         self._collect_lines(table, replaced, counts)
-        self._folder.commit(summary)
+        self._folder.commit(summary, causes, self._job.repairs)
         return summary
 
     def compare(self, sources: Sequence[RDD[Part]]) -> RDD[TaskRow]:
@@ -184,6 +186,22 @@ class SparkJob:
         found = rows.map(split).groupByKey().mapPartitions(find).collect()
         ordered = merge(*(shown for _, shown in found), key=_difference_key)
         return sum(count for count, _ in found), [*islice(ordered, MAX_SHOWN_DIFFERENCES)]
+
+    def _find_causes(self, table: DataFrame, replaced: Sequence[ClusterResult]) -> Causes:
+        """Return the causes of all findings; executors group those of their rows."""
+
+        def group(rows: Iterable[Any]) -> Iterator[tuple[GroupKey, Group]]:
+            index = CauseIndex()
+            index.add_lines(row.data for row in rows)
+            return index.groups()
+
+        index = CauseIndex()
+        for result in replaced:
+            index.add_lines(result.lines[FINDINGS_FILE])
+        lines = table.where(f.col("kind") == FINDINGS_FILE).select("data")
+        for key, found in lines.rdd.mapPartitions(group).collect():
+            index.add_group(key, found)
+        return index.find()
 
     def _collect_lines(self, table: DataFrame, replaced: Sequence[ClusterResult], counts: Mapping[str, int]) -> None:
         """Append the lines of all results to the files of the report, in order of cluster."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from topiarist.drift.causes import Causes
 from topiarist.drift.compare import LINE_FILES
 from topiarist.drift.outputs import folder as folder_
 from topiarist.drift.outputs import html
@@ -27,7 +28,7 @@ def written(path: Path, name: str = "one") -> None:
     """Write a report of this name."""
     with ReportFolder(str(path)) as report:
         report.add_lines({LINE_FILES[0]: [f"{name}\n".encode()]})
-        report.commit({"asOf": name})
+        report.commit({"asOf": name}, Causes(), {})
 
 
 def names(path: Path) -> list[str]:
@@ -102,7 +103,7 @@ def test_work_and_last_steps_come_before_the_report_is_there(tmp_path: Path) -> 
         report.add_lines({LINE_FILES[0]: [b"b\n"], LINE_FILES[1]: [b"c\n"]})
         report.add_final_step(lambda staging: seen.append((staging / LINE_FILES[0]).read_text()))
         report.add_final_step(lambda staging: seen.append(str(out.exists())))
-        report.commit({"asOf": "one"})
+        report.commit({"asOf": "one"}, Causes(), {})
     assert seen == ["a\nb\n", "False"]
     assert "work" not in names(out)
 
@@ -135,4 +136,4 @@ def test_an_error_without_a_cause_of_the_system_has_its_text(tmp_path: Path) -> 
     with ReportFolder(str(tmp_path / "report")) as report:
         report.add_final_step(fail)
         with pytest.raises(TopiaristError, match=r"cannot be written: no \."):
-            report.commit({"asOf": "one"})
+            report.commit({"asOf": "one"}, Causes(), {})

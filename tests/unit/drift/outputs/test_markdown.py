@@ -17,7 +17,7 @@ EMPTY: dict[str, Any] = {
     "byCluster": [],
     "incomplete": [],
     "bySeverity": {},
-    "worst": [],
+    "causes": {"total": 0, "first": []},
     "byResponsible": [],
     "accepted": {"total": 0},
     "exceptions": {"unmatched": []},
@@ -48,17 +48,29 @@ FULL = EMPTY | {
     ],
     "incomplete": [{"cluster": "eu", "file": "eu.jsonl", "rows": 2, "notJudged": 3, "message": "line 7: *x*"}],
     "bySeverity": {"Critical": 1225, "Low": 9},
-    "worst": [
-        {
-            **{"severity": "Critical", "cluster": "eu", "topic": "or|ders", "class": "config"},
-            **{"field": "config.retention.ms", "expected": "604800000", "actual": "60000"},
-            **{"effect": "DataLoss", "effectReason": "messages older than 1 minute will be deleted"},
-        },
-        {
-            **{"severity": "Critical", "cluster": "us", "topic": "", "class": "stuck", "field": ""},
-            **{"expected": None, "actual": None, "effect": "Availability", "effectReason": "others wait"},
-        },
-    ],
+    "causes": {
+        "total": 1200,
+        "first": [
+            {
+                **{"severity": "Critical", "effectReason": "messages older than 1 minute will be deleted"},
+                **{"topics": ["or|ders"], "topicCount": 1, "clusters": [*"abcdef"], "clusterCount": 102},
+                "differences": [
+                    {"class": "config", "field": "config.retention.ms", "expected": "604800000", "actual": "60000"},
+                    {"class": "unmanaged", "field": "config.segment.bytes", "expected": None, "actual": "1024"},
+                    *({"class": "fault", "field": name, "expected": None, "actual": None} for name in "abc"),
+                ],
+                "findings": 1020,
+            },
+            *(
+                {
+                    **{"severity": severity, "effectReason": "others *wait*", "findings": 1},
+                    **{"topics": [topic], "topicCount": 1, "clusters": ["us"], "clusterCount": 1},
+                    "differences": [{"class": "stuck", "field": "", "expected": None, "actual": None}],
+                }
+                for severity, topic in (("Critical", ""), *(("Critical", f"t{number}") for number in range(70)))
+            ),
+        ],
+    },
     "byResponsible": [
         {"responsible": "bil|ling", "findings": 1230, "new": 1100, "bySeverity": {"Critical": 1225, "Low": 5}},
         {"responsible": None, "findings": 4, "new": 0, "bySeverity": {"Low": 4}},
@@ -95,6 +107,9 @@ FULL = EMPTY | {
 }
 """A summary in which everything has a number."""
 
+_ROWS = [f"| Critical | `t{number}` | `us` | stuck | others `*wait*` | 1 |" for number in range(8)]
+_NAMES = [f"`t{number}`" for number in sorted(range(8, 70), key=str)]
+
 TEXT = """\
 ### Drift: 1,234 findings: 1,100 new, 1 worse, 2,200 resolved
 
@@ -107,11 +122,16 @@ Half of the 12 findings that were resolved in the last 30 days stayed for 2 hour
 
 The first to look at:
 
-| severity | topic | cluster | field | values | it does |
+| severity | topics | clusters | differences | effect | findings |
 | :-- | :-- | :-- | :-- | :-- | :-- |
-| Critical | `or`&#124;`ders` | `eu` | `config.retention.ms` | `60000` (1 minute), wanted `604800000` (7 days) | \
-messages older than 1 minute will be deleted |
-| Critical | the whole cluster | `us` | `stuck` |  | others wait |
+| Critical | `or`&#124;`ders` | `a`, `b`, `c`, `d` and 98 more | `config.retention.ms` `60000` (1 minute), wanted \
+`604800000` (7 days); `config.segment.bytes` `1024` (1 KiB); fault `a`; fault `b` and 1 more | \
+messages older than 1 minute will be deleted | 1,020 |
+| Critical | the whole cluster | `us` | stuck | others `*wait*` | 1 |
+{rows}
+| and 1,190 more |  |  |  |  |  |
+
+Other topics with critical findings: {names} and 12 more.
 
 | cluster | missing | config | invalid |
 | :-- | --: | --: | --: |
@@ -152,7 +172,7 @@ messages older than 1 minute will be deleted |
 
 Input that was not used: 2 invalid rows (see broken.jsonl); 2 snapshots replaced by a newer one; \
 1 snapshot of clusters that are not part of this run.
-"""
+""".replace("{rows}", "\n".join(_ROWS)).replace("{names}", ", ".join(_NAMES[:50]))
 
 
 def test_a_full_summary_has_every_sentence_and_table() -> None:

@@ -271,7 +271,7 @@ def texts(out: Path, place: Place) -> dict[str, str]:
     Commands have the snapshots only where another command can read them.
     """
     found = {path.name: path.read_text().replace(STORE, str(place.store)) for path in out.iterdir() if path.is_file()}
-    return {name: re.sub(r" --snapshot \S+?(?=[ \"])", "", text) for name, text in found.items()}
+    return {name: re.sub(r" --snapshots? \S+?(?=[ \"])", "", text) for name, text in found.items()}
 
 
 def report(manifests: Path, snapshots: str | Path, out: str | Path, *words: str | Path, code: int = 1) -> None:

@@ -368,7 +368,7 @@ def test_runs_are_in_order_of_time(history: SparkHistory) -> None:
 
 def test_the_numbers_of_runs_are_read_as_written(history: SparkHistory) -> None:
     """Only the runs asked for are read, with the columns of a trend and classes in order."""
-    expected = {"findings": 1, "new": 1, "resolved": 0, "byClass": {"config": 1, "missing": 1}}
+    expected = {"findings": 1, "new": 1, "resolved": 0, "byClass": {"config": 1, "missing": 1}, "unknownClusters": []}
     runs = history.read_runs([TWO, THREE])
     assert runs == [{RUN_TIME: time, **expected} for time in (TWO, THREE)]
     assert [*runs[0]] == [*TREND_COLUMNS]

@@ -49,7 +49,9 @@ const drawTrend = () => {
     shape("path", { class: "all", d: path("findings") }),
     shape("path", { class: "fresh", d: path("new") }),
   );
-  const words = (one) => `${moment(one.asOf)}: ${count(one.findings, "finding")}, ${number(one.new)} new, ${number(one.resolved)} resolved`;
+  const words = (one) => `${moment(one.asOf)}: ${count(one.findings, "finding")}, ${number(one.new)} new, ${number(one.resolved)} resolved${one.unknown ? `, ${count(one.unknown, "cluster")} not read` : ""}`;
+  const unread = trend.flatMap((one, at) => (one.unknown ? [`M${x(at)} 0v${HIGH / 8}`] : []));
+  svg.append(shape("path", { class: "unread", d: unread.join("") }));
   trend.forEach((one, at) => {
     const from = at ? (x(at - 1) + x(at)) / 2 : 0;
     const to = at + 1 < trend.length ? (x(at) + x(at + 1)) / 2 : WIDE;
@@ -58,7 +60,8 @@ const drawTrend = () => {
   byId("trend-words").textContent = `${count(trend.length, "report")}. First: ${words(trend[0])}. Last: ${words(trend.at(-1))}.`;
   byId("trend-scale").append(...[top, top / 2, 0].map((many) => make("span", {}, number(many))));
   const day = (time) => make("span", {}, new Date(time).toISOString().slice(0, 10));
-  byId("trend-days").append(day(first), make("span", { class: "legend" }, make("i", { class: "all" }), "all", make("i", { class: "fresh" }), "new"), day(last));
+  byId("trend-days").append(day(first), make("span", { class: "legend" }, make("i", { class: "all" }), "all", make("i", { class: "fresh" }), "new",
+    ...(unread.length ? [make("i", { class: "unread" }), "a cluster was not read"] : [])), day(last));
 };
 
 const startTrend = () => {
@@ -68,9 +71,9 @@ const startTrend = () => {
     return;
   }
   drawTrend();
-  const cells = (one) => [moment(one.asOf), ...[one.findings, one.new, one.resolved].map(number)];
+  const cells = (one) => [moment(one.asOf), ...[one.findings, one.new, one.resolved, one.unknown ?? 0].map(number)];
   const rows = report.trend.toReversed().map(cells);
   byId("trend-rows").append(make("details", {}, make("summary", {}, "As a table"),
     make("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Trend as a table" },
-      table("Reports, newest first", ["As of", "Findings", "New", "Resolved"], rows))));
+      table("Reports, newest first", ["As of", "Findings", "New", "Resolved", "Clusters not read"], rows))));
 };

@@ -3,7 +3,10 @@
 const report = JSON.parse(document.getElementById("report-data").textContent);
 
 const SEVERITIES = ["Critical", "High", "Medium", "Low"];
-const CHOICES = ["severity", "effect", "class", "cluster", "responsible", "status", "planned", "risk"];
+const CHOICES = [
+  "severity", "effect", "class", "field", "cluster", "responsible", "status", "planned", "risk", "topic", "manifest", "cause", "id",
+];
+
 const SEARCHED = [
   "cluster", "topic", "class", "field", "expected", "actual", "owner", "effectReason", "reasons", "explanation",
   "message", "manifest", "file", "responsible", "severity",
@@ -23,6 +26,7 @@ const findings = (() => {
     row.risk ??= "";
     row.owner ??= "";
     row.responsible ??= "";
+    row.manifest ??= "";
     row.age = (Date.parse(row.takenAt) - Date.parse(row.seenSince)) / 1000;
     row.searched = SEARCHED.map((name) => row[name] ?? "").join("\n").toLowerCase();
     return row;

@@ -56,6 +56,8 @@ const FIELDS = [
   ["Message", (row) => row.message && [outside(row.message)]],
   ["Fix", (row) => row.hint && [outside(row.hint)]],
   ["Command", (row) => row.command && copyable(row.command)],
+  ["Repair", (row) => row.topic !== "" && canRepair() && repairs(["--id", row.id])],
+  ["Cause", (row) => row.cause && [make("a", { href: link({ cause: row.cause }), class: "leave" }, "all findings of its cause")]],
   ["Manifest", (row) => row.manifest && [outside(row.manifest)]],
   ["File", (row) => row.file && [source(row)]],
   ["Responsible", (row) => [responsible(row.responsible)]],
@@ -76,5 +78,6 @@ const openFinding = (row) => {
     make("dl", {}, ...shown.flatMap(([words, found]) => [make("dt", {}, words), make("dd", {}, ...found)])),
     make("p", { class: "end" }, close),
   );
+  byId("finding").querySelector(".leave")?.addEventListener("click", () => byId("finding").close());
   byId("finding").showModal();
 };

@@ -1,12 +1,15 @@
 // The start of the page.
 
+startFirst();
 startUrgent();
 startTotals();
 startSeverity();
 startTrend();
 startGaps();
+startCauses();
 startAccepted();
 startUpgrade();
 startHeat();
 startOthers();
+startRepairs();
 startPage();

@@ -49,7 +49,7 @@ const startTotals = () => {
   const notEvaluated = found.notEvaluated ? `, ${number(found.notEvaluated)} not evaluated` : "";
   const unknown = clusters.unknown ? make("span", { class: "loss" }, `, ${number(clusters.unknown)} unknown`) : "";
   byId("totals").append(...[
-    ["Findings", `${number(found.total)} on ${number(report.heat.total)} of ${count(clusters.declared, "cluster")}`],
+    ["Findings", `${number(found.total)}; ${number(report.drifted)} of ${count(clusters.compared, "compared cluster")} differ`],
     ["Resolved", `${number(found.resolved)}${notEvaluated}`],
     ["Accepted", accepted.total ? make("a", { href: "#accepted", class: "inside" }, number(accepted.total)) : "0"],
     ["Topics in sync", `${number(topics.inSync)} of ${number(topics.compared)}`],
@@ -212,12 +212,66 @@ const startUpgrade = () => {
   byId("upgrade").setAttribute("aria-labelledby", "upgrade-title");
 };
 
+// The first of some names, with the number of the others.
+const named = (names, total, show) => names.flatMap((name, at) => [...(at ? [", "] : []), show(name)])
+  .concat(total > names.length ? [` and ${number(total - names.length)} more`] : []);
+
+const causeTopics = (one, most = 4) => named(one.topics.slice(0, most), one.topicCount, (topic) => topicName({ ...one.differences[0], topic, cluster: one.clusters[0] }));
+
+const causeClusters = (one, most = 4) => named(one.clusters.slice(0, most), one.clusterCount, clusterName);
+
+// One difference of a cause: the values, or the class if each of its findings has another value.
+const causeDifference = ({ class: kind, field, expected, actual }) => {
+  if (expected === null && actual === null) return make("div", {}, field === "" ? kind : `${kind} `, outside(field));
+  const wanted = kind === "unmanaged" ? [] : [", wanted ", value(expected)];
+  return make("div", {}, outside(field), " ", value(actual), ...wanted);
+};
+
+const causeDifferences = (one) => [
+  ...one.differences.map(causeDifference), ...(one.more ? [make("div", {}, `and ${number(one.more)} more`)] : []),
+];
+
+const cause = (one) => [
+  badge(one.severity),
+  make("span", {}, ...causeTopics(one)),
+  make("span", {}, ...causeDifferences(one)),
+  make("span", {}, ...causeClusters(one)),
+  make("span", {}, ...effect(one)),
+  counted(one.findings, { cause: one.id }, `${count(one.findings, "finding")} of this cause`),
+];
+
+const startFirst = () => {
+  if (!report.first.length) return;
+  const items = report.first.map((one) => make("li", {},
+    make("div", { class: "name" }, badge(one.severity), " ", ...causeTopics(one, 2), " on ", ...causeClusters(one, 2)),
+    make("div", {}, ...causeDifferences(one)),
+    make("div", { class: "dim" }, ...effect(one), ". ", make("a", { href: link({ cause: one.id }) }, count(one.findings, "finding")))));
+  byId("first").append(make("h2", { id: "first-title" }, "Begin with"), make("ol", {}, ...items));
+  byId("first").hidden = false;
+};
+
+const startCauses = () => {
+  const { causes, findings: { total } } = report;
+  if (!causes.total) return;
+  const heads = ["Severity", "Topics", "Differences", "Clusters", "Effect", "Findings"];
+  byId("causes").append(
+    make("h2", { id: "causes-title" }, `Causes (${number(causes.total)})`),
+    make("p", { class: "dim" }, `${count(total, "finding")} have ${count(causes.all, "cause")}. Of these, ${number(causes.total)} `
+      + "have several findings: one change has probably made them, and one can repair them."),
+    scrollable("Causes", cards("Causes", heads, causes.rows.map(cause))), ...rest(causes),
+  );
+  byId("causes").hidden = false;
+};
+
 const difference = (one) => {
   const values = one.values.flatMap((each) => [
     value(each.value), ` on ${count(each.clusters, "cluster")}`, make("br"),
   ]);
   const more = one.more ? ` and ${number(one.more)} more` : "";
-  return [outside(one.topic), outside(one.field), make("span", {}, ...values.slice(0, -1), more)];
+  return [
+    make("a", { href: link({ topic: one.topic, field: one.field }) }, outside(one.topic)), outside(one.field),
+    make("span", {}, ...values.slice(0, -1), more),
+  ];
 };
 
 const broker = (one) => `${number(one.partitions)} on broker ${one.broker}`;

@@ -69,9 +69,12 @@ const TITLES = {
 
 const LABELS = {
   severity: "Severity", effect: "Effect", class: "Class", cluster: "Cluster", responsible: "Responsible", status: "Status",
-  planned: "Planned", risk: "Risk",
+  planned: "Planned", risk: "Risk", field: "Field", topic: "Topic", manifest: "Manifest", cause: "Cause", id: "Finding",
 };
-const NOTHING = { cluster: "the cluster", risk: "none", responsible: "none" };
+const NOTHING = {
+  cluster: "the cluster", risk: "none", responsible: "none", field: "the topic as a whole", topic: "the whole cluster",
+  manifest: "none", cause: "none",
+};
 const ORDER_WORDS = [
   ["", "severity, then age"], ["-since", "oldest first"], ["since", "newest first"], ["cluster", "cluster"],
   ["topic", "topic"], ["class", "class and field"], ["responsible", "responsible"], ["-planned", "plan"],
@@ -98,5 +101,8 @@ const SUBJECT = {
   noun: "finding", title: "Findings", section: "findings", first: "severity", file: "findings.jsonl",
   sample: "the critical ones, and the first ones of each cluster and class. findings.jsonl, beside this page, has all findings.",
   rows: findings, inOrder: bySeverity, total: report.findings.total,
+  // Filters with a choice only while a link has chosen it: there are too many values for a list.
+  linked: ["topic", "manifest", "cause", "id"],
+  shown: (rows) => showRepairs(rows),
   known, open: openFinding, none: noFindings, hints: findingHints,
 };

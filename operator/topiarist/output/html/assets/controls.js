@@ -8,6 +8,9 @@ let waiting;
 
 const option = (name, each) => make("option", { value: `=${each}` }, each === "" ? NOTHING[name] ?? "none" : each);
 
+// A filter that only links choose, and no list.
+const isLinked = (name) => SUBJECT.linked?.includes(name);
+
 const inWords = (name, each) => (name === "q" ? `the search "${each}"` : `${LABELS[name].toLowerCase()} ${each || NOTHING[name]}`);
 
 // The reason for an empty table: nothing to show at all, or the conditions, with what is left without each of them.
@@ -42,6 +45,7 @@ const update = () => {
   byId("count").textContent = rows.length === SUBJECT.total ? count(rows.length, SUBJECT.noun)
     : `${number(rows.length)} of ${count(SUBJECT.rows.length, SUBJECT.noun)} in this page${beyond}`;
   byId("clear").hidden = link(chosen) === "#";
+  SUBJECT.shown?.(rows);
 };
 
 // The address is written once typing pauses: browsers stop pages that do so at every key.
@@ -59,18 +63,20 @@ const fromAddress = () => {
     const wanted = chosen[name] === undefined ? "" : `=${chosen[name]}`;
     if (![...select.options].some((each) => each.value === wanted)) select.append(option(name, chosen[name]));
     select.value = wanted;
+    select.parentElement.hidden = wanted === "" && isLinked(name);
   }
   update();
 };
 
 const startFilters = () => {
   for (const name of CHOICES) {
-    const values = [...new Set(SUBJECT.rows.map((row) => row[name]))].sort();
+    const values = isLinked(name) ? [] : [...new Set(SUBJECT.rows.map((row) => row[name]))].sort();
     const select = make("select", { id: `choose-${name}` }, make("option", { value: "" }, "any"));
     select.append(...values.map((each) => option(name, each)));
     select.addEventListener("change", () => {
       if (select.value === "") delete chosen[name];
       else chosen[name] = select.value.slice(1);
+      select.parentElement.hidden = select.value === "" && isLinked(name);
       changed();
     });
     selects[name] = select;
