@@ -270,13 +270,10 @@ class RecordsRun:
             {f"{codec.TOPIC_PREFIX}{name}": record and codec.encode_topic(record) for name, record in changes.items()},
             hold=hold,
         )
-        kept = {name: record for name, record in {**self._records.topics, **changes}.items() if record is not None}
-        self._records = self._records._replace(topics=kept)
 
     def commit_batch(self, batch: BatchRecord | None, *, hold: bool) -> None:
         """Write the record of the moves in flight (None: delete it), and hold the lock or give it up."""
         self._write({codec.MOVES: batch and encode_batch(batch)}, hold=hold)
-        self._records = self._records._replace(moves=batch)
 
     def commit_moved(self, topics: Mapping[str, TopicRecord], moved: Moved, gate: Freeze | None) -> None:
         """Write the records that came from ZooKeeper in one transaction, with the freeze that was there."""
@@ -284,7 +281,6 @@ class RecordsRun:
             f"{codec.TOPIC_PREFIX}{name}": codec.encode_topic(record) for name, record in topics.items()
         }
         self._write({**values, codec.MOVED: encode_value(moved), codec.GATE: encode_freeze(gate)}, hold=False)
-        self._records = self._records._replace(topics={**self._records.topics, **topics}, moved=moved, gate=gate)
 
     def require_fence(self) -> None:
         """Return if this run is the newest, holds the lock, and its lease has time left. Then send at once.
@@ -460,7 +456,8 @@ class RecordsRun:
         # A creation that was given up stays: if it is carried out after all, the next run finds it by this record.
         known = {
             name: record if record.intent and record.intent.kind is IntentKind.GONE else forget_intent(record)
-            for name, record in self._records.topics.items()
+            for name, record in {**self._records.topics, **resolved}.items()
+            if record
         }
         self._records = self._records._replace(topics={name: each for name, each in known.items() if each})
 

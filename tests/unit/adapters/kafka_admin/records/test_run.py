@@ -465,6 +465,24 @@ def test_a_creation_that_was_given_up_is_recognized_when_it_comes_late() -> None
     assert third.acquire().topics["a"] == TopicRecord(OwnershipRecord("team"), "id")
 
 
+def test_records_of_an_unfinished_run_are_returned_with_all_others(broker: MemoryBroker) -> None:
+    """An intent becomes what its topic shows; a record without an intent, and a creation in doubt, are as they were."""
+    run = holding(broker)
+    change = Intent(IntentKind.CHANGE, OwnershipRecord("team", ("a",)), config={"a": "1"})
+    deletion = Intent(IntentKind.DELETE, OwnershipRecord("team", deleted=True))
+    before = OwnershipRecord("team")
+    changed, gone = TopicRecord(before, "id", change), TopicRecord(before, "id", deletion)
+    run.commit({"changed": changed, "gone": gone}, hold=True)
+    topic = TopicState(name="changed", identity="id", topic_id="id", replicas=((1,),), config={"a": "1"})
+    view = ClusterView(lambda names: {name: topic if name == "changed" else None for name in names})
+    found = RecordsRun(broker, "team", view, clock=broker.clock).acquire().topics
+    assert found == {
+        "a": record(1),
+        "changed": TopicRecord(OwnershipRecord("team", ("a",)), "id"),
+        "gone": TopicRecord(OwnershipRecord("team", deleted=True)),
+    }
+
+
 class Other:
     """Another run, which acquires the records while a first one waits for an answer, and commits five seconds later."""
 
