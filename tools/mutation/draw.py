@@ -1,7 +1,7 @@
 """Mutation tests of a package: a random sample of all small changes of its code, against its own unit tests.
 
 A group is a folder or module of the package, such as ``drift`` or ``adapters/kafka_admin``; its tests are those below
-``tests/unit`` with the same path. ``operators.py`` defines the changes. The sample is spread over the group: all
+``tests/unit`` with the same path, and those of ``RUN_TESTS``. ``operators.py`` defines the changes. The sample is spread over the group: all
 changes are put in an order by function, and drawn at equal distances from a random start. A change with which the
 package cannot be imported, or that only leaves out a required argument, is not counted: no test is needed to find it.
 Another one is drawn instead. A test that takes more than ten CPU seconds, or only waits, has failed.
@@ -43,6 +43,14 @@ REQUIRED_SHARE = 0.9
 LIMITS = {"EXAMPLES": "20", "TEST_CPU_S": "10"}
 """For ``pytest_plugin.py``: a test that takes more CPU seconds has failed, because its mutant hangs."""
 
+RUN_TESTS = {
+    "adapters/kafka_admin": [
+        f"tests/integration/test_{name}.py"
+        for name in ("consent", "implied_topics", "offered_requests", "records_of_services", "without_records")
+    ]
+}
+"""Further tests of a group: whole commands over brokers in memory, which prove its behaviour in place of units."""
+
 
 class Result(NamedTuple):
     """A mutant that was run, and the test that killed it or None."""
@@ -60,7 +68,8 @@ def list_group(group: str, root: Path = ROOT) -> list[Mutant]:
         raise SystemExit(f"unknown group: {group} is no folder or module of {SOURCE}")
     trees = {str(path.relative_to(source)): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
     uses = _find_uses(trees)
-    tests = (f"tests/unit/{group}/**/test_*.py tests/unit/{group}/test_*.py tests/unit/{group}.py",)
+    own = f"tests/unit/{group}"
+    tests = (" ".join([f"{own}/**/test_*.py", f"{own}/test_*.py", f"{own}.py", *RUN_TESTS.get(group, ())]),)
     return [*chain(*(_list_module(module, tree, uses, tests) for module, tree in trees.items()))]
 
 
