@@ -1,10 +1,11 @@
 """Mutation tests of a package: a random sample of all small changes of its code, against its own unit tests.
 
 A group is a folder or module of the package, such as ``drift`` or ``adapters/kafka_admin``; its tests are those below
-``tests/unit`` with the same path, and those of ``RUN_TESTS``. ``operators.py`` defines the changes. The sample is spread
-over the group: all changes are put in an order by function, and drawn at equal distances from a random start. A change
-with which the package cannot be imported, or that only leaves out a required argument, is not counted: no test is needed
-to find it. Another one is drawn instead. A test that takes more than ten CPU seconds, or only waits, has failed.
+``tests/unit`` with the same path, and those of ``RUN_TESTS``. ``operators.py`` defines the changes. The sample is
+spread over the group: all changes are put in an order by function, and drawn at equal distances from a random start.
+A change with which the package cannot be imported, or that only leaves out a required argument, is not counted: no
+test is needed to find it. Another one is drawn instead. A test that takes more than ten CPU seconds, or only waits,
+has failed.
 
 A survivor is a change that no test of the group notices. Write the test that states what the code means, or list the
 survivor with its reason in ``survivors/<group>.toml``: ``[equivalent]`` if the change cannot be seen, ``[cosmetic]`` if
