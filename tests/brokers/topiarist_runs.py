@@ -25,7 +25,7 @@ class PlannedTopic(NamedTuple):
 
 ADOPT_ONLY = PlannedTopic(("TakeOwnership",))
 
-LEADER_THROTTLE, FOLLOWER_THROTTLE = ("leader.replication.throttled", "follower.replication.throttled")
+LEADER_THROTTLE = "leader.replication.throttled"
 """Prefixes of the throttle configs, followed by ``.replicas`` for topics and by ``.rate`` for brokers."""
 
 

@@ -62,8 +62,6 @@ def variables_of(dashboard: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in dashboard["templating"]["list"]}
 
 
-PANELS = panels_of(DASHBOARD)
-
 each_dashboard = pytest.mark.parametrize("dashboard", [DASHBOARD, DRIFT_DASHBOARD], ids=lambda each: each["uid"])
 
 

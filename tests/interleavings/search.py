@@ -10,7 +10,7 @@ import sys
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -141,8 +141,3 @@ def _is_acyclic(count: int, sources: array[int], targets: array[int]) -> bool:
             if not incoming[targets[position]]:
                 ready.append(targets[position])
     return sorted_count == count
-
-
-def unexpected_finds(exploration: Exploration, expected: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
-    """Return the finds, with their schedules, that are not among the expected ones."""
-    return {find: schedule for find, schedule in exploration.finds.items() if find not in expected}

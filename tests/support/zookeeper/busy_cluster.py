@@ -30,7 +30,7 @@ from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import OwnershipRecord
 
-DAY_MS, HOUR_MS = "86400000", "3600000"
+DAY_MS = "86400000"
 
 DESIRED_TOPICS: Mapping[str, Mapping[str, Any]] = {
     "a-create": {"partitions": 4, "config": {"retention.ms": 5000}},

@@ -179,21 +179,6 @@ def listed(state: ClusterState, specs: list[TopicSpec] | None, **otherwise: Part
     return TopicList(EU, state, found, len(state.topics), specs is not None)
 
 
-def test_a_table_reads_from_left_to_right() -> None:
-    """The table has one line for each topic, columns, and totals, and fits a terminal."""
-    state = cluster(topic("orders", [(1, 2), (1,)], config={"flush.ms": "5"}, managed_keys=None), topic("clicks", 12))
-    text = format_lists([listed(state, None)], TextLayout())
-    assert text.splitlines()[1:] == [
-        "  topic   partitions  replicas  owner    state             config",
-        "  clicks          12         3  default  healthy           -",
-        "  orders           2       1-2  -        unequal replicas  flush.ms=5",
-        "2 topics, 1 with unequal replicas, 1 without owner.",
-    ]
-    cut = format_lists([listed(state, [spec("orders", EU)])], TextLayout(60, spare_width=0)).splitlines()
-    assert max(map(len, cut)) <= 60
-    assert "  manifest, config: no room here (-v shows all columns)" in cut
-
-
 def test_a_terminal_is_sent_nothing_that_it_obeys() -> None:
     """Control characters in names and values from a cluster are escaped."""
     state = cluster(topic("orders", 1, config={"a\x1b": "b\x1b[2J"}))

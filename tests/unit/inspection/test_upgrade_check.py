@@ -12,8 +12,7 @@ from topiarist.kafka.config_rules import is_supported, kafka_default
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import LONG_MAX, ClusterMode, KafkaVersion, KnownConfig
 from topiarist.model.state import ClusterState, ReadError
-from topiarist.output.list import encode_reports, format_reports
-from topiarist.output.text.layout import TextLayout
+from topiarist.output.list import encode_reports
 from topiarist.schema import load
 
 AFTER = "message.timestamp.after.max.ms"
@@ -114,20 +113,11 @@ def test_manifests_are_checked_beside_the_cluster_and_alone() -> None:
     assert not report.findings[0].topics[0].in_manifest_only
 
 
-def test_the_report_as_text_and_as_json() -> None:
-    """Text names each topic, cut after ten; JSON has the same findings and follows its schema."""
-    many = state(*(topic(f"t{number:02}") for number in range(12)), topic_errors={"odd": ReadError("/x", "no JSON")})
-    reports = [check_state(OLD, PROD_CLUSTER, (4, 4)), check_state(many, PROD_CLUSTER, (4, 4))]
-    text = format_reports(reports, TextLayout(width=120), show_all=False)
-    assert "  brokers do not start: segment.bytes\n" in text
-    assert "      small  1000" in text
-    assert "4 topics: 1 stop brokers, 1 with dropped configs, 1 with another default." in text
-    assert "      and 2 more topics; -v shows all\n" in text
-    assert "  not checked: odd: /x: no JSON\n" in text
-    assert "t11" in format_reports(reports, TextLayout(width=120), show_all=True)
-    nothing = check_state(state(), PROD_CLUSTER, (4, 4))
-    assert format_reports([nothing], TextLayout(width=120), show_all=False).endswith("0 topics: nothing found.\n")
-    made = json.loads(json.dumps(encode_reports([*reports, nothing], (4, 4))))
+def test_the_document_is_of_the_schema() -> None:
+    """The JSON document has the findings of each cluster and what could not be read, and fits the schema."""
+    odd = state(topic_errors={"odd": ReadError("/x", "no JSON")})
+    reports = [check_state(each, PROD_CLUSTER, (4, 4)) for each in (OLD, odd, state())]
+    made = json.loads(json.dumps(encode_reports(reports, (4, 4))))
     assert load.first_error("upgrade-check", made) == ""
     assert [finding["effect"] for finding in made["clusters"][0]["findings"]] == [
         *("stopsBrokers", "dropped", "dropped", "defaultChanges")

@@ -490,6 +490,7 @@ def test_a_cluster_that_a_topic_leaves_is_a_warning() -> None:
         ((3, 3, 0), TopicMoves(3, 1), "prod: 3 partitions to move"),
         ((3, 3, 1), TopicMoves(3, 1), ""),
         ((3, 2, 0), TopicMoves(2, 1), ""),
+        ((3, 2, 0), TopicMoves(2), ""),
         ((3, 3, 3), None, "prod: 3 partitions moved"),
         ((3, 1, 1), None, "prod: 3 partitions moved"),
         ((3, 1, 1), TopicMoves(1, 1), ""),
@@ -505,7 +506,8 @@ def test_moves_have_an_event_at_their_start_and_at_their_end(
     """The first moves that are sent and the last ones that are done are reported; given up moves are neither."""
     previous = {"moves": dict(zip(("total", "left", "inFlight"), before, strict=True))} if before else {}
     result = make_result(resource_bodies.topic("orders"), SyncState.SYNCED, moves=after)
-    assert [event.message for event in topic_events("prod", previous, result)] == [message] * bool(message)
+    reason = "MovesStarted" if message.endswith("to move") else "ReplicasMoved"
+    assert [*topic_events("prod", previous, result)] == [Event(reason, message)] * bool(message)
 
 
 MAX_PENDING_EVENTS = 1000

@@ -28,7 +28,6 @@ from topiarist.kubernetes.cluster_status import cluster_status, policy_status
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
 from topiarist.kubernetes.resources import FINALIZER, Resource
-from topiarist.kubernetes.status_writer import Event, topic_events
 from topiarist.kubernetes.topic_status import (
     MovingCondition,
     ReadyCondition,
@@ -158,9 +157,6 @@ def test_an_invalid_annotation_stands_before_the_message(annotations: dict[str, 
     assert len(found.get("annotations", ())) == len(annotations)
     assert ("annotations" in found) is bool(annotations)
 
-
-MAX_MESSAGE_BYTES = 1024
-"""The limit of the API server for the message of an Event."""
 
 AWAY = TopiaristError(Reason.UNREACHABLE, "no answer", "look at it")
 CREATION = CreateTopic(states.spread_replicas(3), {})
@@ -1027,27 +1023,3 @@ def test_a_topic_without_moves_has_no_condition_of_them() -> None:
     status = moving_status_of(prod=moving(None, moved(3, 1)))
     assert "moves" not in status["clusters"][0]
     assert conditions(status).keys() == {"Ready", "Reconciling", "Stalled", "DriftDetected"}
-
-
-@pytest.mark.parametrize(
-    ("old", "now", "wanted"),
-    [
-        (None, TopicMoves(3), []),
-        (None, TopicMoves(3, 1, 1, 2), [Event("MovesStarted", "prod: 3 partitions to move")]),
-        (moved(3, 3), TopicMoves(3, 1, 1, 2), [Event("MovesStarted", "prod: 3 partitions to move")]),
-        (moved(3, 3, 1), TopicMoves(3, 1, 1, 2), []),
-        (moved(3, 2), TopicMoves(2, 1, 2, 2), []),
-        (moved(3, 2), TopicMoves(2), []),
-        (moved(3, 1, 1), None, [Event("ReplicasMoved", "prod: 3 partitions moved")]),
-        (moved(3, 3, 3), None, [Event("ReplicasMoved", "prod: 3 partitions moved")]),
-        (moved(3, 2, 1), None, []),
-        (moved(3, 3), None, []),
-        (None, None, []),
-    ],
-)
-def test_moves_have_an_event_at_their_begin_and_their_end(
-    old: Mapping[str, Any] | None, now: TopicMoves | None, wanted: list[Event]
-) -> None:
-    """The first batch begins them. They have ended only if the last batch had all that was left."""
-    result = moving(now, old)
-    assert [*topic_events("prod", result.candidate.resource.status_on("prod"), result)] == wanted

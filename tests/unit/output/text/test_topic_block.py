@@ -50,7 +50,6 @@ GROW = AddPartitions(1200, (1,), ((1,), (2,)), KEY_REMAPPING_RISK)
 CREATE = CreateTopic(((1, 2),), {})
 DELETE = DeleteTopic(1, 3, DATA_LOSS_RISK)
 MOVE = MoveReplicas((ReplicaMove("a", 0, (1, 2), (3, 2)),), KEY_REMAPPING_RISK)
-ELECT = ElectLeaders((LeaderChange(0, 2, 1),), KEY_REMAPPING_RISK)
 CONFIGURE = UpdateConfig((RETENTION_CHANGE,))
 SHARED = ConfigItem("flush.ms", "1", "2", SAFE_ASSESSMENT, inherited=True)
 
