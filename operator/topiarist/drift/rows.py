@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote
 
 from topiarist.desired.shared_specs import ClusterTopicSpecs
+from topiarist.drift.codeowners import Codeowners
 from topiarist.drift.findings import (
     CRITICAL_CLASSES,
     MANIFEST_CLASSES,
@@ -134,7 +135,9 @@ _MAX_CACHED_PLACES = 1 << 16
 
 
 class RowOptions(NamedTuple):
-    """Options of a run for its rows: the template of links, and the label with the responsible team (empty: none).
+    """Options of a run for its rows: the template of links, and the sources of the responsible team.
+
+    These are a label (empty: none) and the owners of files (None: none).
 
     ``words`` are the paths and options of a command about the same manifests and clusters, ``cluster_words`` those of
     one that reads only Cluster documents: with them, the command of a finding runs as it is printed. ``rules`` decide
@@ -146,6 +149,7 @@ class RowOptions(NamedTuple):
     words: tuple[str, ...] = ()
     cluster_words: tuple[str, ...] = ()
     rules: tuple[SeverityRule, ...] = ()
+    codeowners: Codeowners | None = None
 
 
 def make_row(
@@ -219,6 +223,8 @@ class RowCompleter:
         self._desired = desired
         self._options = options
         self._find_line = lru_cache(_MAX_CACHED_PLACES)(_find_line)
+        owners = options.codeowners
+        self._find_owners = lru_cache(_MAX_CACHED_PLACES)(owners.find_owners) if owners else None
 
     def complete_rows(self, cluster: str, rows: Sequence[FindingRow]) -> None:
         """Add the fields to the rows of a cluster of the run."""
@@ -238,14 +244,16 @@ class RowCompleter:
     def finish(self, row: FindingRow, *labels: Mapping[str, str]) -> None:
         """Add link, responsible and command to a row that has its place, and let the rules decide its severity.
 
-        The first of ``labels`` with a team counts. The link is the template with the row's values, percent-encoded.
+        The first of ``labels`` with a team counts; those of the document come before the owners of its file, and these
+        before labels of the cluster. The link is the template with the row's values, percent-encoded.
         """
         row["command"] = make_command(row, self._options)
         if self._options.link_template and row["file"]:
             row["link"] = _LINK_FIELD.sub(lambda field: quote(str(row[field[1]] or "")), self._options.link_template)
-        label = self._options.owner_label
-        if label and (found := next((each[label] for each in labels if label in each), None)):
-            row["responsible"] = found
+        teams = [each.get(self._options.owner_label, "") for each in labels]
+        if self._find_owners and row["file"]:
+            teams.insert(1, self._find_owners(row["file"]))
+        row["responsible"] = next(filter(None, teams), row["responsible"])
         cluster = self._desired.clusters.get(row["cluster"])
         apply_rules(row, self._options.rules, cluster.labels if cluster else {})
 

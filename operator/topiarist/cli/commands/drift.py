@@ -26,6 +26,7 @@ from topiarist.text import format_count, quote
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
     from topiarist.drift.history import PreviousReport
+    from topiarist.drift.outputs.routing import News, Webhook
     from topiarist.drift.report import Engine
     from topiarist.drift.snapshots import ClusterInput
 
@@ -46,6 +47,9 @@ class _DriftOptions(Struct, frozen=True):
     history: str
     baseline: str
     owner_label: str
+    codeowners: str
+    split_by: str | None
+    webhook: str
     link_template: str
     upgrade_to: KafkaVersion | None
     exit_code: bool
@@ -92,6 +96,7 @@ Examples:
   topiarist drift --from report --fix baseline --author ops --until 2027-03-31 --reason 'known on the first day'
       --out baseline.jsonl
   topiarist drift topics/ --snapshots snapshots --out report --baseline baseline.jsonl
+  topiarist drift topics/ --snapshots snapshots --out report --previous report --webhook env:HOOK
 
 \b
 Exit codes: 0 reported; 1 error, or the report lacks clusters, rows or manifests that
@@ -160,6 +165,24 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
     help="Label of Topics, or else of Clusters, with the responsible team (default: owner of the ownership record).",
 )
 @options.option(
+    "--codeowners",
+    default="",
+    type=click.Path(),
+    metavar="FILE",
+    help="CODEOWNERS of GitHub or GitLab: the owners of a manifest are responsible if it has no --owner-label.",
+)
+@options.option(
+    "--split-by",
+    type=click.Choice(["responsible"]),
+    help="Also write one file of findings for each responsible team, in the folder by-responsible of the report.",
+)
+@options.option(
+    "--webhook",
+    default="",
+    metavar="REFERENCE",
+    help="Send the new, worse and resolved findings as JSON to the URL in env:NAME or file:PATH.",
+)
+@options.option(
     "--link-template",
     default="",
     metavar="URL",
@@ -224,6 +247,7 @@ def command(**values: Any) -> None:
     Compares snapshots or live clusters in the same way as a plan, and writes only the report: findings as JSON lines,
     and a summary as JSON, Markdown, Prometheus metrics and HTML.
     """
+    from topiarist.drift.outputs.routing import News, Webhook
     from topiarist.drift.snapshots import to_local_path
 
     given = _DriftOptions(**{name: values.pop(name) for name in _DriftOptions.__struct_fields__})
@@ -243,18 +267,36 @@ def command(**values: Any) -> None:
         previous=to_local_path(given.previous),
         history=to_local_path(given.history),
     )
-    summary = _report(given, settings)
+    webhook = Webhook(given.webhook) if given.webhook else None  # before the work, because its reference may be wrong
+    news = News()
+    summary = _report(given, settings, news)
     _log_summary(summary, given.out, settings)
     if given.demo is not None:
         terminal.print_result(f"The page, for a browser: {shlex.quote(given.out)}/report.html\n")
+    if webhook:
+        _send(webhook, news, summary)
     raise click.exceptions.Exit(int(_exit_code(summary, given.exit_code, given.fail_on)))
 
 
-def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
-    """Compare the fleet, write the report and add it to the history; return its summary."""
+def _send(webhook: Webhook, news: News, summary: Mapping[str, Any]) -> None:
+    """Send the news of a report. Raises ``TopiaristError`` if they are not accepted."""
+    from topiarist.drift.outputs.routing import describe_sent
+
+    if not news:
+        terminal.log("nothing is new, worse or resolved: nothing was sent to the webhook")
+        return
+    message = news.make_message(summary)
+    webhook.send(message)
+    terminal.log(f"sent to the webhook: {describe_sent(message)}")
+
+
+def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str, Any]:
+    """Compare the fleet, write the report and add it to the history; return its summary, and collect its news."""
     from topiarist.adapters.snapshots.codec import format_time
     from topiarist.drift.baseline import load_baseline
+    from topiarist.drift.codeowners import load_codeowners
     from topiarist.drift.exceptions import find_unjudged_topics
+    from topiarist.drift.outputs.routing import split_by_responsible
     from topiarist.drift.report import Cost, LocalEngine, ReportJob, compare_and_write
     from topiarist.drift.rows import RowOptions
     from topiarist.drift.snapshots import UnusedInput
@@ -272,6 +314,8 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     inventory = None if given.live else run.open_snapshots(given.snapshots, desired.clusters)
     as_of = format_time((inventory.newest_taken_at if inventory else None) or now)
     baseline = load_baseline(given.baseline) if given.baseline else None
+    codeowners = load_codeowners(given.codeowners) if given.codeowners else None
+    _log_limited(codeowners.ignored if codeowners else ())
     run_history = run.open_history(given.history) if given.history else None
     previous_report = run_history.load_previous(as_of) if run_history else _load_previous(run, given)
     if isinstance(run, LocalEngine):
@@ -280,13 +324,21 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     with run.create_report_folder(given.out) as folder, terminal.ProgressBar(len(desired.clusters), settings) as bar:
         if settings.verbosity >= 0:
             terminal.log(terminal.sanitize_lines(f"comparing in {run.description}"))
+        if given.webhook:
+            folder.add_final_step(news.collect)
+        if given.split_by:
+            folder.add_final_step(split_by_responsible)
         shipped = Shipped(
             desired,
             settings.run_options,
             as_of,
             run_inputs.exceptions,
             RowOptions(
-                given.link_template, given.owner_label, *_words_of(given, settings), tuple(run_inputs.severity_rules)
+                given.link_template,
+                given.owner_label,
+                *_words_of(given, settings),
+                tuple(run_inputs.severity_rules),
+                codeowners,
             ),
             find_unjudged_topics(run_inputs.invalid_documents) | run_inputs.unassigned_topics,
             given.upgrade_to,

@@ -183,7 +183,7 @@ def _make_token_source(login: Sasl | None) -> TokenSource | None:
 
 
 def _make_kerberos_exchange(login: Kerberos, host: str, deadline: float) -> Exchange:
-    from topiarist.adapters.kafka_admin.connection.connector import run_with_deadline
+    from topiarist.adapters.http_client import run_with_deadline
     from topiarist.adapters.kerberos import KerberosExchange
 
     try:

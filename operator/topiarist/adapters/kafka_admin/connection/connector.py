@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from topiarist.adapters import tls
+from topiarist.adapters.http_client import run_with_deadline
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.authentication import Authenticator, LoginRefused, RefusedByCluster
 from topiarist.adapters.kafka_admin.connection.connection import (
@@ -33,7 +33,6 @@ from topiarist.text import quote
 Address = tuple[str, int]
 """A host name or an IP address without brackets, and a port."""
 
-_Value = TypeVar("_Value")
 _MAX_PORT = 65_535
 
 
@@ -101,30 +100,6 @@ def share(deadline: float, attempts: int) -> float:
     if remaining <= 0:
         raise TimeoutError("no answer in time")
     return max(remaining / attempts, 0.001)
-
-
-def run_with_deadline(work: Callable[[], _Value], deadline: float, late: str) -> _Value:
-    """Return what ``work`` returns, or raise what it raises; raise ``TimeoutError`` after the deadline.
-
-    Late work goes on in its thread: a name lookup, for example, cannot be stopped.
-    """
-    results: list[_Value] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:  # raised in the thread of the caller
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True, name="topiarist-deadline")
-    thread.start()
-    thread.join(max(deadline - time.monotonic(), 0))
-    if results:
-        return results[0]
-    if errors:
-        raise errors[0]
-    raise TimeoutError(late)
 
 
 def _open_socket(family: int, target: Any, timeout: float) -> socket.socket:

@@ -17,14 +17,11 @@ import uuid
 from typing import Any, NamedTuple
 
 from topiarist.adapters import keys, tls
+from topiarist.adapters.http_client import MAX_ANSWER_BYTES, NoAnswer, build_opener, exchange
 from topiarist.adapters.kafka_admin.connection.authentication import is_token
-from topiarist.adapters.kafka_admin.connection.connector import run_with_deadline
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import SaslOAuth, Tls
 from topiarist.text import printable, quote
-
-MAX_ANSWER_BYTES = 1 << 20
-"""Maximum size of an answer of the endpoint in bytes."""
 
 _USABLE_SHARE = 0.8
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -34,11 +31,6 @@ _REFUSAL_STATUSES = range(400, 500)
 class _Token(NamedTuple):
     text: str
     usable_until: float
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 class TokenEndpoint:
@@ -70,22 +62,13 @@ class TokenEndpoint:
         asked_at = time.monotonic()
         request = self._build_request(proof)
 
-        def ask() -> bytes:
-            timeout = max(deadline - time.monotonic(), 0.001)
-            with opener.open(request, timeout=timeout) as response:
-                return bytes(response.read(MAX_ANSWER_BYTES + 1))
-
         try:
-            data = run_with_deadline(ask, deadline, "no answer in time")
+            data = exchange(opener, request, deadline)
         except urllib.error.HTTPError as error:
             with error:
                 raise self._refusal(error, proof) from None
-        except (OSError, ValueError) as error:
-            why = getattr(error, "reason", None) or error
-            why = getattr(why, "verify_message", None) or getattr(why, "strerror", None) or why
-            raise self._error(Reason.UNREACHABLE, _without(proof, str(why))) from None
-        except Exception as error:  # http.client's exceptions for what is no HTTP
-            raise self._error(Reason.UNREACHABLE, f"it does not answer with HTTP ({type(error).__name__})") from None
+        except NoAnswer as error:
+            raise self._error(Reason.UNREACHABLE, _without(proof, str(error))) from None
         return self._read_token(data, asked_at)
 
     def _prove(self) -> str:
@@ -117,9 +100,8 @@ class TokenEndpoint:
     def _build_opener(self) -> urllib.request.OpenerDirector:
         scheme = self._check_address()
         if scheme == "http":  # loopback only: a proxy would be another host
-            return urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
-        context = tls.build_ssl_context(Tls(ca=self._login.ca))
-        return urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=context))
+            return build_opener(None, use_proxies=False)
+        return build_opener(tls.build_ssl_context(Tls(ca=self._login.ca)))
 
     def _check_address(self) -> str:
         def invalid(why: str) -> TopiaristError:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from topiarist.adapters import tls
+from topiarist.adapters.http_client import run_with_deadline
 from topiarist.adapters.kafka_admin.connection import connector as connector_module
 from topiarist.adapters.kafka_admin.connection.authentication import LoginRefused, RefusedByCluster
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
@@ -20,7 +21,6 @@ from topiarist.adapters.kafka_admin.connection.connector import (
     format_address,
     open_sockets,
     parse_bootstrap_servers,
-    run_with_deadline,
     share,
 )
 from topiarist.errors import Reason, TopiaristError

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from support.network.token_server import SigningKey
+from topiarist.adapters import http_client as client_module
+from topiarist.adapters.http_client import MAX_ANSWER_BYTES
 from topiarist.adapters.kafka_admin.connection import connector as addresses_module
 from topiarist.adapters.kafka_admin.connection import token_endpoint as endpoint_module
-from topiarist.adapters.kafka_admin.connection.token_endpoint import MAX_ANSWER_BYTES, TokenEndpoint
+from topiarist.adapters.kafka_admin.connection.token_endpoint import TokenEndpoint
 from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import SaslOAuth, SecretReference
 from unit.adapters.kafka_admin.scripted_session import FakeTime
@@ -45,7 +47,7 @@ class Answers:
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     """Replace the time, and set the secret."""
     clock = FakeTime()
-    for module in (endpoint_module, addresses_module):
+    for module in (endpoint_module, addresses_module, client_module):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.setenv("CLIENT_SECRET", SECRET)
     return clock

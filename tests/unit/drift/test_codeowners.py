@@ -1,0 +1,128 @@
+"""The owners of files by CODEOWNERS, as GitHub's and GitLab's documentation have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topiarist.drift.codeowners import load_codeowners
+from topiarist.errors import TopiaristError
+
+GITHUB = r"""
+# GitHub: About code owners, example of a CODEOWNERS file
+*       @global-owner1 @global-owner2
+*.js    @js-owner #This is an inline comment.
+*.go docs@example.com
+*.txt @octo-org/octocats
+/build/logs/ @doctocat
+docs/* docs@example.com
+apps/ @octocat
+/docs/ @doctocat
+/scripts/ @doctocat @octocat
+**/logs @octocat
+/apps/ @octocat
+/apps/github
+with\ space.md @spaces
+"""
+
+GITLAB = r"""
+# GitLab: Code Owners, syntax
+* @default-owner
+README.md @readme
+internal/README.md @internal
+path with spaces/ @nobody
+path\ with\ spaces/ @spaces
+/docs/**/*.md @writers
+/docs/*.md @top
+[Database][2] @database-team
+model/db/
+config/db/database-setup.md @docs-team
+!model/db/generated.rb
+^[Optional]
+*.rb @ruby
+[database] @ignored
+model/extra.sql
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "owners"),
+    [
+        (GITHUB, "topics/a.yaml", "@global-owner1, @global-owner2"),
+        (GITHUB, "a.js", "@js-owner"),
+        (GITHUB, "deep/er/a.js", "@js-owner"),
+        (GITHUB, "x/a.go", "docs@example.com"),
+        (GITHUB, "build/logs/x/y.log", "@octocat"),
+        (GITHUB, "build/other", "@global-owner1, @global-owner2"),
+        (GITHUB, "x/build/logs.txt", "@octo-org/octocats"),
+        (GITHUB, "docs/a.md", "@doctocat"),
+        (GITHUB, "x/apps/b/c", "@octocat"),
+        (GITHUB, "scripts/x", "@doctocat, @octocat"),
+        (GITHUB, "deeply/nested/logs/x", "@octocat"),
+        (GITHUB, "apps/github", ""),
+        (GITHUB, "apps/github/x", ""),
+        (GITHUB, "apps/githubs", "@octocat"),
+        (GITHUB, "with space.md", "@spaces"),
+        ("docs/* @d\n", "docs/a.md", "@d"),
+        ("docs/* @d\n", "docs/build-app/a.md", ""),
+        ("docs/* @d\n", "x/docs/a.md", ""),
+        ("a/**/b @x\n", "a/b", "@x"),
+        ("a/**/b @x\n", "a/1/2/b/c", "@x"),
+        ("a/** @x\n", "a/1/2", "@x"),
+        ("a?.yaml @x\n", "deep/ab.yaml", "@x"),
+        ("a?.yaml @x\n", "deep/a/.yaml", ""),
+        ("* @x\n", "../outside.yaml", ""),
+        (GITLAB, "x/y", "@default-owner"),
+        (GITLAB, "x/README.md", "@readme"),
+        (GITLAB, "x/internal/README.md", "@internal"),
+        (GITLAB, "path with spaces/x", "@spaces"),
+        (GITLAB, "docs/a.md", "@top"),
+        (GITLAB, "docs/a/b.md", "@writers"),
+        (GITLAB, "x/docs/a.md", "@default-owner"),
+        (GITLAB, "model/db/a.sql", "@default-owner, @database-team"),
+        (GITLAB, "x/model/db/a.rb", "@default-owner, @database-team, @ruby"),
+        (GITLAB, "model/db/generated.rb", "@default-owner, @ruby"),
+        (GITLAB, "config/db/database-setup.md", "@default-owner, @docs-team"),
+        (GITLAB, "model/extra.sql", "@default-owner, @database-team"),
+    ],
+)
+def test_the_last_pattern_that_matches_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, file: str, owners: str
+) -> None:
+    """Each file has the owners that the host's documentation gives it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "CODEOWNERS").write_text(text)
+    assert load_codeowners("CODEOWNERS").find_owners(file) == owners
+
+
+@pytest.mark.parametrize("place", [".", ".github", ".gitlab", "docs"])
+def test_patterns_begin_at_the_root_of_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The file may be in the root or in the folder of the host; names of files are relative to the working folder."""
+    (tmp_path / place).mkdir(exist_ok=True)
+    (tmp_path / "topics").mkdir()
+    (tmp_path / place / "CODEOWNERS").write_text("/topics/shop/ @shop\n")
+    monkeypatch.chdir(tmp_path / "topics")
+    codeowners = load_codeowners(f"../{place}/CODEOWNERS")
+    assert codeowners.find_owners("shop/orders.yaml") == "@shop"
+    assert codeowners.find_owners(str(tmp_path / "topics" / "shop" / "orders.yaml")) == "@shop"
+    assert codeowners.find_owners("../shop/orders.yaml") == ""
+
+
+def test_lines_that_the_host_ignores_are_named(tmp_path: Path) -> None:
+    """GitHub ignores a line with a pattern that it does not know, or with an owner that is none; so does topiarist."""
+    path = tmp_path / "CODEOWNERS"
+    path.write_text("!a @x\n[ab].md @x\nb shop\nc @x\n")
+    found = load_codeowners(str(path))
+    assert [message.removeprefix(f"{path}:")[:10] for message in found.ignored] == [f"{n}: ignored" for n in (1, 2, 3)]
+    assert found.find_owners(str(tmp_path / "b")) == ""
+    assert found.find_owners(str(tmp_path / "c")) == "@x"
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    """The error names the file."""
+    (tmp_path / "CODEOWNERS").write_bytes(b"\xff\n")
+    with pytest.raises(TopiaristError, match="no UTF-8"):
+        load_codeowners(str(tmp_path / "CODEOWNERS"))
