@@ -18,6 +18,8 @@ HOSTS = {
     "127.0.0.1",
     "localhost",
     "github.com",
+    "events.pagerduty.com",
+    "hooks.example.com",
     "login.example.com",
     "token.actions.githubusercontent.com",
     "www.w3.org",

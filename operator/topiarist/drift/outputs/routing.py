@@ -154,7 +154,7 @@ def _parse_address(text: str, reference: str) -> SplitResult:
     except ValueError:
         is_address = False
     if not is_address:
-        message = f"--webhook {reference}: found no address there, wanted https://HOST/PATH"
+        message = f"--webhook {reference}: found no address there, wanted https://hooks.example.com/PATH"
         raise TopiaristError(Reason.CREDENTIALS_INVALID, message)
     if parts.username is not None and parts.scheme == "http":
         message = f"--webhook {reference}: its user and password would be sent without encryption"
