@@ -1,4 +1,4 @@
-"""The generated part of ``docs/python-reference.md``: every public name of ``topiarist.api`` from its docstring."""
+"""The generated part of ``docs/internals/python-reference.md``: every public name of ``topiarist.api`` from its docstring."""
 
 from __future__ import annotations
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import click
 
@@ -17,18 +19,37 @@ from topiarist.cli.main import ALIASES, COMMANDS, cli
 EXAMPLES_PATTERN = re.compile(r"\bExamples:\n(.*?)(?:\n\n|\Z)", re.DOTALL)
 
 
+class OptionRow(NamedTuple):
+    """The cells of an option in a table."""
+
+    syntax: str
+    default: str
+    variable: str
+    meaning: str
+
+
+SHARED_BY = 5
+"""The commands that an option must have, with the same text, to be described once for all."""
+
+
 def commands_part() -> str:
-    """Return all commands in the order of ``topiarist --help``: an overview, then a section for each."""
+    """Return all commands in the order of ``topiarist --help``: an overview, shared options, a section for each."""
     context = click.Context(cli, info_name="topiarist")
     anchors = {name: name.replace(" ", "-") for name in COMMANDS}
     overview = "".join(
         f"| [`topiarist {name}`](#topiarist-{anchors[name]}) | {each.summary} |\n" for name, each in COMMANDS.items()
     )
-    sections = "\n".join(_section(context, name) for name in COMMANDS)
-    return f"\n| command | does |\n| --- | --- |\n{overview}\n{sections}\n"
+    rows = {name: [*_option_rows(context, name)] for name in COMMANDS}
+    counts = Counter(row for found in rows.values() for row in found)
+    frequent = [row for found in rows.values() for row in found if counts[row] >= SHARED_BY]
+    shared = [*{row.syntax: row for row in reversed(frequent)}.values()][::-1]
+    sections = "\n".join(_section(context, name, rows[name], shared) for name in COMMANDS)
+    about = "Options of several commands; the section of a command names those that it has."
+    table = f"## Shared options\n\n{about}\n\n{_table(shared)}"
+    return f"\n| command | does |\n| --- | --- |\n{overview}\n{table}\n{sections}\n"
 
 
-def _section(parent: click.Context, name: str) -> str:
+def _section(parent: click.Context, name: str, rows: Sequence[OptionRow], shared: Container[OptionRow]) -> str:
     command = cli.get_command(parent, name)
     assert command is not None, name
     context = click.Context(command, info_name=name, parent=parent)
@@ -36,7 +57,9 @@ def _section(parent: click.Context, name: str) -> str:
     aliases = "".join(f"Also: `topiarist {alias}`.\n\n" for alias, target in ALIASES.items() if target == name)
     examples = EXAMPLES_PATTERN.search(inspect.cleandoc(command.epilog or ""))
     parts = [f"## topiarist {name}\n", f"```text\n{usage}\n```\n", _description(command), aliases.rstrip("\n") + "\n"]
-    parts.append("".join(_options_table(command, context)))
+    parts.append(_table([row for row in rows if row not in shared]))
+    if names := ", ".join(row.syntax.split(" ")[0].strip("`,") for row in rows if row in shared):
+        parts.append(f"[Shared](#shared-options): `{names}`.\n".replace(", ", "`, `"))
     if examples:
         parts.append(f"```text\n{inspect.cleandoc(examples[1])}\n```\n")
     return "\n".join(part for part in parts if part.strip())
@@ -47,16 +70,21 @@ def _description(command: click.Command) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs) + "\n"
 
 
-def _options_table(command: click.Command, context: click.Context) -> Iterator[str]:
-    options = [param for param in command.params if isinstance(param, click.Option)]
-    if options:
-        yield "| option | default | variable | meaning |\n| --- | --- | --- | --- |\n"
-    for option in options:
+def _option_rows(parent: click.Context, name: str) -> Iterator[OptionRow]:
+    command = cli.get_command(parent, name)
+    assert command is not None, name
+    context = click.Context(command, info_name=name, parent=parent)
+    for option in (param for param in command.params if isinstance(param, click.Option)):
         # A callable default (the user's name) differs from machine to machine; the help text names it.
         constant = not callable(option.default) and (option.show_default or context.show_default)
         default = f"`{option.get_default(context)}`" if constant else ""
-        cells = (f"`{_syntax(option, context)}`", default, f"`{option.envvar}`" if option.envvar else "", option.help)
-        yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |\n"
+        syntax, variable = f"`{_syntax(option, context)}`", f"`{option.envvar}`" if option.envvar else ""
+        yield OptionRow(syntax, default, variable, str(option.help))
+
+
+def _table(rows: Iterable[OptionRow]) -> str:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows]
+    return "".join(["| option | default | variable | meaning |\n| --- | --- | --- | --- |\n", *lines]) if lines else ""
 
 
 def _syntax(option: click.Option, context: click.Context) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import api_reference
@@ -60,18 +60,25 @@ def document_part(document: Schema, left_out: Container[str] = ()) -> str:
     return f"\n### document\n\n{document['description']}\n\n{table_text}" + definitions_part(document, left_out)
 
 
+def format_part(name: str, left_out: Collection[str] = ()) -> str:
+    """Return the schema of a document on the page of all formats: headings and links to them begin with its name."""
+    text = document_part(load_schema(name), left_out).replace("\n### ", f"\n### {name}: ")
+    own = {heading.lower() for heading in load_schema(name)["definitions"].keys() - set(left_out)}
+    return re.sub(r"\]\(#(\w+)\)", lambda link: f"](#{name}-{link[1]})" if link[1] in own else link[0], text)
+
+
 def definitions_part(document: Schema, left_out: Container[str] = ()) -> str:
     """Return the definitions of a schema: one table for each, such as the kinds of rows of a snapshot."""
     return "\n" + "\n".join(_definitions(document, FieldTable(document, linked=True), left_out)) + "\n"
 
 
 def describe_part() -> str:
-    """Return the schema of a description; definitions that equal those of the plan become links to the plan's page."""
-    document, shared = load_schema("describe"), load_schema("plan")["definitions"]
-    foreign = {name for name, schema in document["definitions"].items() if shared.get(name) == schema}
-    text = document_part(document, foreign)
-    anchors = {name.lower() for name in foreign}
-    return re.sub(r"\]\(#(\w+)\)", lambda link: f"](plan-format.md#{link[1]})" if link[1] in anchors else link[0], text)
+    """Return the schema of a description; definitions that equal those of the plan become links to these."""
+    shared = load_schema("plan")["definitions"]
+    return format_part(
+        "describe",
+        {name for name, schema in load_schema("describe")["definitions"].items() if shared.get(name) == schema},
+    )
 
 
 def drift_part() -> str:
@@ -103,14 +110,14 @@ def _definitions(document: Schema, fields: FieldTable, left_out: Container[str])
 
 
 def report_part() -> str:
-    """Return the lines of a report: one table for each kind; changes and records link to the plan's page."""
+    """Return the lines of a report: one table for each kind; changes and records link to those of the plan."""
     document = load_schema("report")
     fields = FieldTable(document, linked=True)
     parts = []
     for name in ("header", "topic", "move", "summary"):
         schema = document["definitions"][name]
-        parts.append(f"### {name}\n\n{schema['description']}\n\n{_field_table(fields, schema)}")
-    return ("\n" + "\n".join(parts) + "\n").replace("](#", "](plan-format.md#")
+        parts.append(f"### report: {name}\n\n{schema['description']}\n\n{_field_table(fields, schema)}")
+    return "\n" + "\n".join(parts) + "\n"
 
 
 def _field_table(fields: FieldTable, schema: Schema) -> str:
@@ -240,9 +247,9 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "status-fields": lambda: definitions_part(load_schema("status")),
     "metrics": metric_part,
     "describe-fields": describe_part,
-    "check-fields": lambda: document_part(load_schema("check")),
-    "list-fields": lambda: document_part(load_schema("list")),
-    "upgrade-check-fields": lambda: document_part(load_schema("upgrade-check")),
+    "check-fields": lambda: format_part("check"),
+    "list-fields": lambda: format_part("list"),
+    "upgrade-check-fields": lambda: format_part("upgrade-check"),
     "moves-fields": lambda: document_part(load_schema("moves")),
     "drift-fields": drift_part,
     "drift-classes": drift_class_part,

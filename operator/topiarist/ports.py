@@ -106,7 +106,7 @@ class Cluster(Protocol):
         such transaction: it announces each change in the records, sends it as a request of its own (deletions, then
         creations, configs, growth), and settles the records after it. The request fails if the name is taken, the id is
         another, or the count differs; configs are overwritten as they are then, and one request of a run that has lost
-        the lock may still take effect. docs/promises.md has the whole comparison. ``adapters.memory`` is as strict
+        the lock may still take effect. docs/why-trust-it.md has the whole comparison. ``adapters.memory`` is as strict
         as the first.
 
         With a ``control.throttle``, topics without new partitions are sent first, and each of the other topics waits

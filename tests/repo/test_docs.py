@@ -21,7 +21,7 @@ from topiarist.kubernetes import approval, cluster_status, status_writer
 
 PACKAGE = ROOT / "operator" / "topiarist"
 REASONS = ROOT / "docs" / "reasons.md"
-EXIT_CODES = ROOT / "docs" / "exit-codes.md"
+COMMANDS_PAGE = ROOT / "docs" / "cli.md"
 KUBERNETES = ROOT / "docs" / "kubernetes.md"
 CUSTOM_RESOURCES = ROOT / "docs" / "custom-resources.md"
 
@@ -119,13 +119,6 @@ def test_both_pages_name_the_same_releases_of_helm() -> None:
     assert promised == wanted == [" or ".join(tried)]
 
 
-def test_answers_leave_figures_to_the_measured_table() -> None:
-    """A figure of speed has one place, which a benchmark writes: a second one ages."""
-    for page in ("faq.md", "unmanaging.md", "kubernetes.md"):
-        _, _, answers = (ROOT / "docs" / page).read_text().partition("## Size and speed")
-        assert not re.search(r"[0-9,]+ (?:new )?topics[^.]*(?:takes?|about) [^.]*seconds", answers), page
-
-
 @each_page
 def test_every_make_target_exists(page: Path) -> None:
     """Every ``make X`` in a page is a target of the Makefile."""
@@ -216,7 +209,7 @@ def test_every_reason_to_look_into_exists() -> None:
 
 def test_every_exit_code_is_explained() -> None:
     """One page explains all exit codes in order."""
-    assert [row[0] for row in table(EXIT_CODES.read_text(), "code")] == [str(int(code)) for code in Exit]
+    assert [row[0] for row in table(COMMANDS_PAGE.read_text(), "code")] == [str(int(code)) for code in Exit]
 
 
 def test_the_demo_is_what_make_demo_runs() -> None:

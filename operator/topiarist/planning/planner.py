@@ -600,7 +600,7 @@ def _deletion_warnings(state: ClusterState, plans: Sequence[TopicPlan]) -> Itera
 
 WARNING_NO_RECORDS = (
     "without records (spec.kafka.records: None): each topic with a manifest counts as managed; there is no lock, no"
-    " owner and no freeze, and nothing is removed by omission (docs/promises.md)"
+    " owner and no freeze, and nothing is removed by omission (docs/why-trust-it.md)"
 )
 
 

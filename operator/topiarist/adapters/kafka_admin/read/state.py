@@ -74,7 +74,7 @@ HINT_DESCRIBE = "give topiarist Describe on every topic (the pattern *), or mana
 
 REMEDY_NO_RECORDS = (
     "to write without topiarist's records, set spec.kafka.records: None in the Cluster; this gives up the lock, owners,"
-    " and removal by omission (docs/promises.md)"
+    " and removal by omission (docs/why-trust-it.md)"
 )
 
 _ROUNDS = 5

@@ -47,7 +47,7 @@ MAX_MESSAGE_BYTES = 2 * MAX_BATCH_BYTES
 
 HINT_NO_RECORDS = (
     "if this cluster can keep no records, write spec.kafka.records: None in its Cluster: then there is no lock and no"
-    " owner (docs/promises.md)"
+    " owner (docs/why-trust-it.md)"
 )
 
 _TOPIC_EXISTS, _TOPIC_RESOURCE = 36, 2
