@@ -1,4 +1,4 @@
-"""The generated part of ``docs/internals/python-reference.md``: every public name of ``topiarist.api`` from its docstring."""
+"""The generated part of ``docs/internals/python-reference.md``: the public names of ``topiarist.api``, by docstring."""
 
 from __future__ import annotations
 
