@@ -12,7 +12,7 @@ To add a topic config of a new Kafka version, such as 4.5:
    ``tests/unit/planning/test_risk.py``.
 3. Correct the number of configs in the first sentence above and in ``tests/unit/kafka/test_config_table.py``.
 4. Run ``make generate``, which writes the config to ``schemas/topic.json`` and ``cluster.json``, to the resource
-   definitions and the admission policy in ``manifests/`` and ``charts/``, and to ``docs/manifests.md``. Run
+   definitions and the admission policy in ``manifests/`` and ``charts/``, and to ``docs/manifest-fields.md``. Run
    ``make check``.
 
 A manifest may use the config where ``Cluster.spec.kafkaVersion`` has it. The recipe for a new version is in
