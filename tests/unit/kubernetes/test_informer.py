@@ -214,6 +214,16 @@ async def test_a_watch_that_cannot_be_opened_is_followed_by_a_list() -> None:
 
 
 @virtual_time
+async def test_a_list_that_is_late_brings_no_old_version_back() -> None:
+    """Without an outage nothing was restored: what is known keeps its version, and so does what is listed."""
+
+    async with copy_of("a") as copy:
+        copy.server.version -= 1
+        await copy.informer.refresh()
+        assert copy.listed["a"] == copy.server.version
+
+
+@virtual_time
 async def test_a_list_that_breaks_changes_nothing() -> None:
     """Half of the Topics would look as if the other half had been deleted."""
 
