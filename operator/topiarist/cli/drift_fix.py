@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -77,9 +78,9 @@ def _select(given: Any, settings: Settings) -> list[FindingRow]:
     )
     rows = read_findings(given.from_)
     if given.cause:
-        index = CauseIndex()
-        index.add_rows(rows)
-        causes = index.find()
+        with closing(CauseIndex()) as index:
+            index.add_findings(rows)
+            causes = index.find()
         rows = [row for row in rows if causes.find_id(row) in given.cause]
     return [row for row in rows if wanted.matches(row)]
 

@@ -4,6 +4,9 @@ A cause is a block: the same differences, of the same topics, on the same cluste
 blocks: a value that was changed on many clusters, a manifest that was changed and not applied, and a cluster with other
 racks or defaults. ``CauseIndex`` finds them in the lines of ``findings.jsonl``, in each runner and for ``--fix``:
 
+Each finding may have another value: groups are made by a sort on disk, so that only causes of several topics and the
+first causes stay in memory.
+
 1. A difference is a class and a field, with both values if its class is in ``_VALUE_CLASSES``.
 2. The findings of a topic with one difference are a group, on some clusters. For classes about the brokers of replicas,
    all findings of a cluster are a group, with some topics.
@@ -18,11 +21,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from heapq import nsmallest
-from sys import intern
+from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from topiarist.drift.cross_cluster import Row, SortedRuns
 from topiarist.drift.findings import (
     MANIFEST_CLASSES,
     MOVE_CLASSES,
@@ -74,18 +79,15 @@ class Difference(NamedTuple):
 
 
 class _Subject(NamedTuple):
-    """The topic and manifest that the findings of a group share, or their cluster."""
+    """The topic and manifest that the findings of a group share, or their cluster; each as ``_mark`` encodes it."""
 
-    topic: str | None
-    manifest: str | None
-    cluster: str | None = None
-
-
-GroupKey = tuple[_Subject, Difference]
+    cluster: str
+    topic: str
+    manifest: str
 
 
 class _Worst(NamedTuple):
-    """The most severe finding of a group, of these the first by cluster and topic."""
+    """The most severe finding of a group: the rank of its severity, then its cluster and topic, and its effect."""
 
     rank: int
     cluster: str
@@ -94,11 +96,13 @@ class _Worst(NamedTuple):
     effect_reason: str
 
 
-class Group(NamedTuple):
-    """Findings of one key: the most severe of them, and their clusters or, in a group of a cluster, their topics."""
+class _Group(NamedTuple):
+    """The findings of a subject with one difference: on these clusters or, if the subject is one, of these topics."""
 
+    subject: _Subject
+    difference: Difference
+    names: tuple[str, ...]
     worst: _Worst
-    names: list[str]
 
 
 class Cause(NamedTuple):
@@ -110,7 +114,7 @@ class Cause(NamedTuple):
     differences: tuple[Difference, ...]
     manifest: str | None
     findings: int
-    keys: tuple[GroupKey, ...]
+    keys: tuple[tuple[_Subject, Difference], ...]
 
     @property
     def id(self) -> str:
@@ -143,90 +147,115 @@ _SEVERITIES = [each.value for each in Severity]
 _decode = msgspec.json.Decoder(_CauseRow).decode
 
 
+def to_cause_row(line: bytes) -> Row:
+    """Return a line of ``findings.jsonl`` as a row for ``CauseIndex.add``."""
+    return _to_row(_decode(line))
+
+
+def _to_row(finding: _CauseRow) -> Row:
+    """Return subject, difference, name and worst of a finding as texts in the order of groups."""
+    key = _make_key(finding)
+    values = map(_mark, (key[1].expected, key[1].actual))
+    name = finding.topic if key[0].cluster else finding.cluster
+    worst = str(SEVERITY_RANK[finding.severity]), finding.cluster, finding.topic, finding.effect, finding.effect_reason
+    return (*key[0], finding.drift_class, finding.field, *values, name, *worst)
+
+
+def _make_key(finding: _CauseRow) -> tuple[_Subject, Difference]:
+    has_values = finding.drift_class in _VALUE_CLASSES
+    values = (finding.expected, finding.actual) if has_values else (None, None)
+    difference = Difference(finding.drift_class, finding.field, *values)
+    if finding.drift_class in _BROKER_CLASSES:
+        return _Subject(_mark(finding.cluster), "", ""), difference
+    place = finding.file if finding.drift_class in MANIFEST_CLASSES else finding.manifest
+    return _Subject("", _mark(finding.topic), _mark(place)), difference
+
+
+def _mark(text: str | None) -> str:
+    """Return a text that tells an empty text from none."""
+    return "" if text is None else f"={text}"
+
+
+def _unmark(text: str) -> str | None:
+    return text[1:] if text else None
+
+
 class CauseIndex:
-    """The groups of findings, which may be added in any order."""
+    """The findings of a report, sorted on disk; they may be added in any order. ``close`` removes the files.
 
-    def __init__(self) -> None:
-        self._groups: dict[GroupKey, Group] = {}
+    ``folder`` is the folder for temporary files.
+    """
 
-    def groups(self) -> Iterator[tuple[GroupKey, Group]]:
-        """Yield the groups, to be added to the index of another process."""
-        yield from self._groups.items()
+    def __init__(self, folder: Path | None = None) -> None:
+        self._rows = SortedRuns(folder)
 
-    def add_lines(self, lines: Iterable[bytes]) -> None:
-        """Add findings as lines of ``findings.jsonl``."""
-        for line in lines:
-            self.add_group(*_make_group(_decode(line)))
+    def close(self) -> None:
+        """Remove the temporary files."""
+        self._rows.close()
 
-    def add_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add findings as rows."""
+    def add(self, row: Row) -> None:
+        """Add a finding as a row of ``to_cause_row``."""
+        self._rows.add(row)
+
+    def add_findings(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add findings as in ``findings.jsonl``."""
         for row in rows:
-            self.add_group(*_make_group(msgspec.convert(row, _CauseRow)))
-
-    def add_group(self, key: GroupKey, group: Group) -> None:
-        """Add a group; it is merged with that of the same key."""
-        if (found := self._groups.get(key)) is None:
-            self._groups[key] = group
-            return
-        found.names.extend(group.names)
-        if group.worst < found.worst:
-            self._groups[key] = Group(group.worst, found.names)
+            self.add(_to_row(msgspec.convert(row, _CauseRow)))
 
     def find(self) -> Causes:
         """Return the causes of all findings that were added."""
-        blocks: list[_Block] = []
-        lists: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for (subject, difference), group in self._groups.items():
-            names = tuple(sorted(group.names))
-            names = lists.setdefault(names, names)
-            blocks.append(_Block(subject, difference, group.worst, names))
-        topics = Counter((each.difference, each.names) for each in blocks)
-        differences = Counter((each.subject, each.names) for each in blocks)
-        merged: defaultdict[tuple[Any, ...], list[_Block]] = defaultdict(list)
-        for each in blocks:
-            if each.subject.cluster is not None:
-                merged[each.subject, each.difference].append(each)
-            elif topics[each.difference, each.names] > differences[each.subject, each.names]:
-                merged[each.difference, each.names].append(each)
-            else:
-                merged[each.subject, each.names].append(each)
-        return Causes(map(_make_cause, merged.values()), len(merged))
+        topics = Counter(
+            hash((group.difference, group.names))
+            for subject, groups in self._groups_by_subject()
+            if not subject.cluster
+            for group in groups
+        )
+        return Causes(self._merge(topics))
+
+    def _groups_by_subject(self) -> Iterator[tuple[_Subject, list[_Group]]]:
+        for key, rows in groupby(self._rows.rows(), key=lambda row: row[:3]):
+            subject = _Subject(*key)
+            yield (
+                subject,
+                [_make_group(subject, texts, [*found]) for texts, found in groupby(rows, key=lambda row: row[3:7])],
+            )
+
+    def _merge(self, topics: Mapping[int, int]) -> Iterator[Cause]:
+        """Yield the causes; ``topics`` has the number of topics by the hash of a difference and its clusters."""
+        of_topics: defaultdict[tuple[Any, ...], list[_Group]] = defaultdict(list)
+        for subject, groups in self._groups_by_subject():
+            differences = Counter(group.names for group in groups)
+            of_subject: defaultdict[tuple[Any, ...], list[_Group]] = defaultdict(list)
+            for group in groups:
+                if subject.cluster:
+                    of_subject[group.difference].append(group)
+                elif topics[hash((group.difference, group.names))] > differences[group.names]:
+                    of_topics[group.difference, group.names].append(group)
+                else:
+                    of_subject[group.names].append(group)
+            yield from map(_make_cause, of_subject.values())
+        yield from map(_make_cause, of_topics.values())
 
 
-class _Block(NamedTuple):
-    subject: _Subject
-    difference: Difference
-    worst: _Worst
-    names: tuple[str, ...]
+def _make_group(subject: _Subject, texts: Sequence[str], rows: Sequence[Row]) -> _Group:
+    drift_class, field, expected, actual = texts
+    difference = Difference(drift_class, field, _unmark(expected), _unmark(actual))
+    worst = min(_Worst(int(row[8]), *row[9:]) for row in rows)
+    return _Group(subject, difference, tuple(row[7] for row in rows), worst)
 
 
-def _make_group(row: _CauseRow) -> tuple[GroupKey, Group]:
-    has_values = row.drift_class in _VALUE_CLASSES
-    difference = Difference(
-        intern(row.drift_class),
-        intern(row.field),
-        intern(row.expected) if has_values and row.expected is not None else None,
-        intern(row.actual) if has_values and row.actual is not None else None,
-    )
-    cluster, topic = intern(row.cluster), intern(row.topic)
-    worst = _Worst(SEVERITY_RANK[row.severity], cluster, topic, intern(row.effect), intern(row.effect_reason))
-    if row.drift_class in _BROKER_CLASSES:
-        return (_Subject(None, None, cluster), difference), Group(worst, [topic])
-    place = row.file if row.drift_class in MANIFEST_CLASSES else row.manifest
-    return (_Subject(topic, place and intern(place)), difference), Group(worst, [cluster])
-
-
-def _make_cause(blocks: Sequence[_Block]) -> Cause:
-    first, names = blocks[0].subject, tuple(dict.fromkeys(blocks[0].names))
-    manifests = {each.subject.manifest for each in blocks}
+def _make_cause(groups: Sequence[_Group]) -> Cause:
+    first, names = groups[0].subject, tuple(dict.fromkeys(groups[0].names))
+    manifests = {group.subject.manifest for group in groups}
+    cluster = _unmark(first.cluster)
     return Cause(
-        min(each.worst for each in blocks),
-        tuple(sorted({each.subject.topic or "" for each in blocks})) if first.cluster is None else names,
-        names if first.cluster is None else (first.cluster,),
-        tuple(sorted({each.difference for each in blocks}, key=repr)),
-        manifests.pop() if len(manifests) == 1 else None,
-        sum(len(each.names) for each in blocks),
-        tuple((each.subject, each.difference) for each in blocks),
+        min(group.worst for group in groups),
+        tuple(sorted({_unmark(group.subject.topic) or "" for group in groups})) if cluster is None else names,
+        names if cluster is None else (cluster,),
+        tuple(sorted({group.difference for group in groups}, key=repr)),
+        _unmark(manifests.pop()) if len(manifests) == 1 else None,
+        sum(len(group.names) for group in groups),
+        tuple((group.subject, group.difference) for group in groups),
     )
 
 
@@ -238,14 +267,19 @@ def _urgency(cause: Cause) -> tuple[Any, ...]:
 class Causes:
     """The causes of a report: their number, and ``shown``, the first of them, the most severe first."""
 
-    def __init__(self, causes: Iterable[Cause] = (), total: int = 0) -> None:
-        self.total = total
-        self.shown = nsmallest(MAX_SHOWN_CAUSES, causes, key=_urgency)
+    def __init__(self, causes: Iterable[Cause] = ()) -> None:
+        self.total = 0
+        self.shown = nsmallest(MAX_SHOWN_CAUSES, self._count(causes), key=_urgency)
         self._ids = {key: cause.id for cause in self.shown for key in cause.keys}
+
+    def _count(self, causes: Iterable[Cause]) -> Iterator[Cause]:
+        for cause in causes:
+            self.total += 1
+            yield cause
 
     def find_id(self, row: Mapping[str, Any]) -> str:
         """Return the id of the cause of a finding; empty if the cause is not among the shown ones."""
-        return self._ids.get(_make_group(msgspec.convert(row, _CauseRow))[0], "")
+        return self._ids.get(_make_key(msgspec.convert(row, _CauseRow)), "")
 
     def document(self) -> dict[str, Any]:
         """Return the causes as in ``summary.json``."""

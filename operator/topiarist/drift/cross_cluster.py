@@ -79,8 +79,10 @@ class SortedRuns:
             _close(runs)
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows in order, once; no row may be added afterwards."""
+        """Yield all rows in order, again for each call; no row may be added afterwards."""
         self._rows.sort()
+        for run in (run for runs in self._rounds for run in runs):
+            run.seek(0)
         return heapq.merge(self._rows, *(map(_parse, run) for runs in self._rounds for run in runs))
 
     def close(self) -> None:

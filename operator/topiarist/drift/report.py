@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from topiarist.adapters.devcluster.zookeeper_server import find_java
-from topiarist.drift.causes import CauseIndex, Causes
+from topiarist.drift.causes import CauseIndex, Causes, to_cause_row
 from topiarist.drift.compare import INVALID_ROWS_FILE, ClusterResult, FindingCounts, TopicCounts, UpgradeRisks
 from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
 from topiarist.drift.exceptions import DriftException, describe_unmatched, make_expired_rows, make_invalid_rows
@@ -481,14 +481,18 @@ def compare_and_write(
 
 def write_report(job: ReportJob, results: Iterable[ClusterResult], folder: ReportFolder) -> dict[str, Any]:
     """Write the report of all results, which come in order of cluster name, and return its summary."""
-    builder, causes = SummaryBuilder(job), CauseIndex()
+    builder = SummaryBuilder(job)
     write_unused_rows(job, folder)
-    with closing(DeviationIndex(SpecGroups(job.shipped.desired.specs), folder.local_path)) as index:
+    with (
+        closing(DeviationIndex(SpecGroups(job.shipped.desired.specs), folder.local_path)) as index,
+        closing(CauseIndex(folder.local_path)) as causes,
+    ):
         for result in results:
             builder.add(result)
             folder.add_lines(result.lines)
-            causes.add_lines(result.lines.get(FINDINGS_FILE, ()))
             with folder.translate_errors():
+                for line in result.lines.get(FINDINGS_FILE, ()):
+                    causes.add(to_cause_row(line))
                 index.add(result.cluster, result.deviations, result.sizes)
         with folder.translate_errors():
             differences = index.differences(builder.compared)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from random import Random
 from typing import Any
 
 import pytest
 
-from topiarist.drift import causes
-from topiarist.drift.causes import CauseIndex, Causes
+from topiarist.drift import causes, cross_cluster
+from topiarist.drift.causes import CauseIndex, Causes, to_cause_row
 from topiarist.drift.task import encode_line
 
 CLUSTERS = ("ap", "eu", "us")
@@ -27,9 +28,10 @@ def row(cluster: str, topic: str, drift_class: str = "config", field: str = "", 
 
 def find(*rows: dict[str, Any]) -> Causes:
     """Return the causes of these findings."""
-    index = CauseIndex()
-    index.add_lines(map(encode_line, rows))
-    return index.find()
+    with closing(CauseIndex()) as index:
+        for each in rows:
+            index.add(to_cause_row(encode_line(each)))
+        return index.find()
 
 
 def shapes(found: Causes) -> list[tuple[str, str, str, int]]:
@@ -113,22 +115,20 @@ def test_the_most_severe_cause_is_first_then_the_largest() -> None:
     ]
 
 
-def test_neither_the_order_nor_the_process_matters() -> None:
-    """Groups that several processes have found give the causes of one process, with their ids."""
+def test_neither_the_order_nor_the_memory_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings in any order, in memory or on disk, as lines or as rows, have the same causes with the same ids."""
     random = Random(7)
     rows = [
         row(cluster, topic, random.choice(("config", "racks", "missing")), actual=random.choice("12"))
         for cluster in CLUSTERS
         for topic in "abcdef"
     ]
-    whole, merged = find(*rows).document(), CauseIndex()
+    whole = find(*rows).document()
     random.shuffle(rows)
-    for part in (rows[:5], rows[5:]):
-        index = CauseIndex()
-        index.add_rows(part)
-        for key, group in index.groups():
-            merged.add_group(key, group)
-    assert merged.find().document() == whole
+    monkeypatch.setattr(cross_cluster, "_MAX_ROWS_IN_MEMORY", 3)
+    with closing(CauseIndex()) as index:
+        index.add_findings(rows)
+        assert index.find().document() == whole
     assert sum(each["findings"] for each in whole["first"]) == len(rows)
 
 

@@ -10,9 +10,10 @@ import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import reduce
 from heapq import merge, nsmallest
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -25,7 +26,7 @@ from pyspark.sql import functions as f
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.adapters.snapshots.files import SUFFIX, RowChecker, RowError, parse_row, printable_path, read_lines
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, make_header
-from topiarist.drift.causes import CauseIndex, Causes, Group, GroupKey
+from topiarist.drift.causes import CauseIndex, Causes, to_cause_row
 from topiarist.drift.compare import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
 from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, TopicComparer
 from topiarist.drift.history import FINDINGS_FILE, PreviousReport, RunHistory
@@ -188,20 +189,13 @@ class SparkJob:
         return sum(count for count, _ in found), [*islice(ordered, MAX_SHOWN_DIFFERENCES)]
 
     def _find_causes(self, table: DataFrame, replaced: Sequence[ClusterResult]) -> Causes:
-        """Return the causes of all findings; executors group those of their rows."""
-
-        def group(rows: Iterable[Any]) -> Iterator[tuple[GroupKey, Group]]:
-            index = CauseIndex()
-            index.add_lines(row.data for row in rows)
-            return index.groups()
-
-        index = CauseIndex()
-        for result in replaced:
-            index.add_lines(result.lines[FINDINGS_FILE])
-        lines = table.where(f.col("kind") == FINDINGS_FILE).select("data")
-        for key, found in lines.rdd.mapPartitions(group).collect():
-            index.add_group(key, found)
-        return index.find()
+        """Return the causes of all findings, which a sort on the driver's disk brings together."""
+        rows = table.where(f.col("kind") == FINDINGS_FILE).select("data").toLocalIterator(prefetchPartitions=True)
+        given = (line for result in replaced for line in result.lines[FINDINGS_FILE])
+        with closing(CauseIndex(self._folder.local_path)) as index, self._folder.translate_errors():
+            for line in chain(given, (row.data for row in rows)):
+                index.add(to_cause_row(line))
+            return index.find()
 
     def _collect_lines(self, table: DataFrame, replaced: Sequence[ClusterResult], counts: Mapping[str, int]) -> None:
         """Append the lines of all results to the files of the report, in order of cluster."""

@@ -328,6 +328,10 @@ class Table:
         names = self.schema.names  # rows of files also have hidden columns
         return [Row(**{name: _to_python(row[name]) for name in names}) for row in chain(*self._partitions)]
 
+    def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterator[Row]:  # noqa: N802, N803
+        """Yield all rows."""
+        yield from self.collect()
+
     @property
     def rdd(self) -> Rdd:
         """Return the rows in the partitions of the table."""
