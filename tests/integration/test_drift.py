@@ -6,11 +6,14 @@ import json
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from conftest import BROKERS
 from support.cli.runs import connect_string_of, run_topiarist, write_manifests
+from support.drift.repair_story import tell_repair_story
 from support.drift.small_fleet import NO_TIMES, read_rows, read_summary, row_keys
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
@@ -74,3 +77,37 @@ def test_a_small_report_starts_no_java(clusters: dict[str, SimulatedKafka], tmp_
     script = f"import sys; from topiarist.cli.main import run; run({words}); print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_each_way_of_a_repair_ends_its_findings(chroot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fleet drifts, its findings are repaired by a commit, a plan and an acceptance, and the next report is empty."""
+    monkeypatch.chdir(tmp_path)
+    with ExitStack() as stack:
+        fleet = {name: stack.enter_context(SimulatedKafka(f"{chroot}-{name}", BROKERS)) for name in ("eu", "us")}
+        for name, cluster in fleet.items():
+            cluster.client.set("/cluster/id", b'{"version":"1","id":"%s"}' % name.encode())
+
+        def set_by_hand(name: str, topic: str, key: str, value: str) -> None:
+            client, path = fleet[name].client, f"/config/topics/{topic}"
+            found = json.loads(client.get(path)[0])
+            found["config"][key] = value
+            client.set(path, json.dumps(found).encode())
+
+        specs = {name: {"zookeeper": {"connect": cluster.connect}} for name, cluster in fleet.items()}
+        tell_repair_story(tmp_path, specs, set_by_hand)
+
+
+def test_live_clusters_are_compared_with_each_other(
+    clusters: dict[str, SimulatedKafka], proxy: Proxy, tmp_path: Path
+) -> None:
+    """Live clusters are compared without a manifest of a topic, and no write is sent."""
+    connects = {name: proxy.through(cluster.connect) for name, cluster in clusters.items()}
+    folder = write_manifests(tmp_path / "all", connects)
+    words = ("drift", "--clusters", folder / "clusters.yaml", "--between", "a,b", "--live", "--exit-code")
+    run = run_topiarist(*words, "--format", "json")
+    assert run.code == 3
+    assert [(row["topic"], row["values"]) for row in json.loads(run.out)["values"]] == [
+        ("on-a", {"a": "present", "b": None}),
+        ("on-b", {"a": None, "b": "present"}),
+    ]
+    assert proxy.writes == 0

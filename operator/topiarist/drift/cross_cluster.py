@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, groupby
 from pathlib import Path
@@ -21,9 +21,10 @@ from typing import IO, Any, NamedTuple
 
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
+from topiarist.kafka.config_values import is_equivalent
 from topiarist.model.plan import Load
 from topiarist.model.spec import TopicSpec
-from topiarist.model.state import TopicState, find_replication_factors
+from topiarist.model.state import ClusterState, TopicState, find_replication_factors
 
 # A sort on disk, for rows that may not fit into memory.
 #
@@ -266,6 +267,60 @@ class DeviationIndex:
         for (topic, manifest), group in groupby(rows, key=lambda row: row[:2]):
             deviations = [(row[2], int(row[3]), row[4]) for row in group if len(row) > 2]
             yield from comparer.find_differences(topic, manifest, deviations, sizes.pop((topic, manifest), ()))
+
+
+# The comparison of clusters with each other, without manifests: ``topiarist drift --between``.
+#
+# Its result is a matrix: a row for each field of each topic, with the value of each cluster.
+
+TOPIC_FIELD = "topic"
+"""The field of a row about the topic itself: its value is ``present``, ``unreadable``, or None where it is missing."""
+
+
+class ValueRow(NamedTuple):
+    """The values of one field of a topic by cluster; ``differs`` is false if they are the same for Kafka.
+
+    ``field`` is ``TOPIC_FIELD``, ``partitions``, ``replicationFactor`` or ``config.KEY``. A cluster without a value has
+    None; a cluster without a readable topic is in no other row of the topic.
+    """
+
+    topic: str
+    field: str
+    values: Mapping[str, str | None]
+    differs: bool
+
+
+def compare_values(states: Mapping[str, ClusterState], is_selected: Callable[[str], bool]) -> Iterator[ValueRow]:
+    """Yield the fields of all selected topics of any of these clusters, in order of topic.
+
+    The row about the topic itself comes first, and is left out if all clusters have the topic.
+    """
+    names = {name for state in states.values() for name in (*state.topics, *state.topic_errors)}
+    for topic in sorted(name for name in names if is_selected(name)):
+        found = {name: _describe_presence(state, topic) for name, state in states.items()}
+        if {*found.values()} != {"present"}:
+            yield ValueRow(topic, TOPIC_FIELD, found, len({*found.values()}) > 1)
+        shapes = {name: _shape_of(state.topics[topic]) for name, state in states.items() if topic in state.topics}
+        for field in sorted(set(chain.from_iterable(shapes.values())), key=lambda field: ("." in field, field)):
+            values = {name: shape.get(field) for name, shape in shapes.items()}
+            yield ValueRow(topic, field, values, _differ(field, [*values.values()]))
+
+
+def _describe_presence(state: ClusterState, topic: str) -> str | None:
+    return "present" if topic in state.topics else "unreadable" if topic in state.topic_errors else None
+
+
+def _shape_of(topic: TopicState) -> dict[str, str]:
+    config = {key: text for key, text in topic.config.items() if key not in THROTTLE_CONFIGS}
+    factors = ", ".join(map(str, sorted(find_replication_factors(topic))))
+    return _shape(len(topic.replicas), factors, config)
+
+
+def _differ(field: str, values: Sequence[str | None]) -> bool:
+    first, key = values[0], field.removeprefix("config.")
+    if first is None or None in values:
+        return any(value != first for value in values)
+    return not all(is_equivalent(key, first, value) for value in values if value is not None)
 
 
 def find_imbalances(cluster: str, loads: Mapping[int, Load], registered: Collection[int]) -> Iterator[dict[str, Any]]:

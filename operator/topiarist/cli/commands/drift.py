@@ -54,6 +54,8 @@ class _DriftOptions(Struct, frozen=True):
     upgrade_to: KafkaVersion | None
     exit_code: bool
     fail_on: tuple[str, ...]
+    between: str
+    form: str
     fix: str | None
     from_: str
     id_: tuple[str, ...]
@@ -89,6 +91,8 @@ Examples:
   topiarist drift topics/ --snapshots snapshots --out report --history history
   topiarist drift topics/ --snapshots snapshots --out report --fail-on missing --fail-on High
   topiarist drift --demo fleet
+  topiarist drift --between dev,prod --snapshots snapshots
+  topiarist drift topics/ --clusters clusters.yaml --between dev,stage,prod --live --selector team=shop
   topiarist drift topics/ --clusters clusters.yaml --from report --fix plan --severity Critical --out plan.json
   topiarist drift topics/ --from report --fix manifest --id 3f2b90c1d4e5 | git apply
   topiarist drift topics/ --from report --fix accept --field 'config.*' --responsible shop
@@ -205,6 +209,14 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
     f" {', '.join(each.value for each in (*DriftClass, *Severity))}.",
 )
 @options.option(
+    "--between",
+    default="",
+    metavar="NAME,NAME",
+    help="Instead of a report, print a comparison of these clusters with each other: a matrix of their values, without"
+    " manifests. With --topic or --selector all values of these topics, else those that differ.",
+)
+@options.format_option(("text", "json"))
+@options.option(
     "--fix",
     type=click.Choice(["plan", "manifest", "accept", "baseline"]),
     help="Instead of a report, repair findings of --from: by a plan for exactly these, saved with --out; by giving the"
@@ -255,6 +267,12 @@ def command(**values: Any) -> None:
         _reject_other_inputs(given, *values["paths"], *values["clusters"])
         given, values["paths"] = _write_demo(given, given.demo)
     settings = options.build_settings(values)
+    if given.between:
+        from topiarist.cli.drift_between import compare_between
+
+        raise click.exceptions.Exit(int(compare_between(given, settings)))
+    if given.form != "text":
+        raise click.UsageError("--format is for --between: a report has all its formats in its folder")
     if given.fix:
         from topiarist.cli.drift_fix import fix_findings
 

@@ -1,0 +1,172 @@
+"""Clusters compared with each other, without manifests: the matrix of their values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema_rs import Draft7Validator
+
+from support.drift.small_fleet import cluster_state, owned_topic, topic_document, write_manifests, write_snapshot
+from topiarist.cli.main import run
+from topiarist.drift.cross_cluster import TOPIC_FIELD, ValueRow, compare_values
+from topiarist.model.state import TopicState
+from topiarist.schema import load
+
+WEEK = "604800000"
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> Path:
+    """Return a folder with snapshots of three clusters."""
+    states = {
+        "dev": [
+            owned_topic("orders", config={"retention.ms": "86400000"}),
+            owned_topic("users", replicas=((1,), (2,))),
+        ],
+        "prod": [
+            owned_topic("orders", config={"retention.ms": WEEK, "cleanup.policy": "delete"}),
+            owned_topic("payments"),
+            owned_topic("users"),
+            TopicState("__consumer_offsets", "1", ((1, 2),)),
+        ],
+        "stage": [
+            owned_topic("orders", config={"retention.ms": f" {WEEK}", "cleanup.policy": "delete"}),
+            owned_topic("payments"),
+            owned_topic("users"),
+        ],
+    }
+    for name, topics in states.items():
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, *topics))
+    return tmp_path / "snapshots"
+
+
+def between(snapshots: Path, names: str, *words: str | Path) -> int:
+    """Run ``topiarist drift --between`` over snapshots; return its exit code."""
+    return run([*map(str, ("drift", *words, "--snapshots", snapshots)), "--between", names, "-q"])
+
+
+def test_each_field_is_a_row_and_equal_texts_do_not_differ() -> None:
+    """A topic that only some clusters have is in a row of its own; only clusters that have it have values."""
+    states = {
+        "a": cluster_state("a", owned_topic("t", config={"retention.ms": WEEK, "x.y": "1"}), owned_topic("only")),
+        "b": cluster_state("b", owned_topic("t", config={"retention.ms": f"{WEEK} "})),
+    }
+    rows = [*compare_values(states, lambda topic: True)]
+    assert [row for row in rows if row.topic == "only"] == [
+        ValueRow("only", TOPIC_FIELD, {"a": "present", "b": None}, True),
+        ValueRow("only", "partitions", {"a": "3"}, False),
+        ValueRow("only", "replicationFactor", {"a": "2"}, False),
+    ]
+    assert [(row.field, row.differs) for row in rows if row.topic == "t"] == [
+        ("partitions", False),
+        ("replicationFactor", False),
+        ("config.retention.ms", False),
+        ("config.x.y", True),
+    ]
+    assert [*compare_values(states, lambda topic: topic == "none")] == []
+
+
+def test_two_clusters_are_compared_without_a_manifest(snapshots: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text has what differs with units, in the order of the names, and the exit code tells of differences."""
+    assert between(snapshots, "prod,dev", "--exit-code") == 3
+    assert (
+        capsys.readouterr().out
+        == """\
+3 topics on prod, dev: 3 differ in 5 values
+
+   topic     field                  prod                dev
+*  orders    config.cleanup.policy  delete              not set
+*  orders    config.retention.ms    604800000 (7 days)  86400000 (1 day)
+*  payments  topic                  present             missing
+*  users     partitions             3                   2
+*  users     replicationFactor      2                   1
+"""
+    )
+    assert between(snapshots, "prod,stage", "--exit-code") == 0
+    assert capsys.readouterr().out == "3 topics on prod, stage: all values are the same\n"
+
+
+def test_the_matrix_of_a_topic_has_all_its_values(snapshots: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A selected topic is shown as a whole, on any number of clusters; a mark tells what differs."""
+    assert between(snapshots, "dev,stage,prod", "--topic", "users") == 0
+    assert (
+        capsys.readouterr().out
+        == """\
+1 topic on dev, stage, prod: 1 differs in 2 values
+
+   topic  field              dev  stage  prod
+*  users  partitions         2    3      3
+*  users  replicationFactor  1    2      2
+"""
+    )
+    assert between(snapshots, "stage,prod", "--topic", "pay*") == 0
+    assert (
+        capsys.readouterr().out
+        == """\
+1 topic on stage, prod: all values are the same
+
+   topic     field              stage  prod
+   payments  partitions         3      3
+   payments  replicationFactor  2      2
+"""
+    )
+
+
+def test_the_matrix_of_a_team_has_its_topics(
+    snapshots: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Labels of manifests select topics on all compared clusters."""
+    text = topic_document("users", ["dev"]).replace(
+        '{"name": "users"}', '{"name": "users", "labels": {"team": "shop"}}'
+    )
+    manifests = write_manifests(tmp_path / "manifests", ["dev", "prod"], text)
+    assert between(snapshots, "dev,prod", manifests, "--selector", "team=shop", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    definitions = load.load_schema("drift")["definitions"]
+    Draft7Validator({**definitions["comparison"], "definitions": definitions}).validate(found)
+    assert {row["topic"] for row in found["values"]} == {"users"}
+    assert (found["clusters"], found["topics"], found["topicsThatDiffer"], found["valuesThatDiffer"]) == (
+        ["dev", "prod"],
+        1,
+        1,
+        2,
+    )
+    assert found["values"][0] == {
+        "topic": "users",
+        "field": "partitions",
+        "values": {"dev": "2", "prod": "3"},
+        "differs": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--between", "prod", "--snapshots", "x"), "wanted two or more clusters"),
+        (("--between", "prod,prod", "--snapshots", "x"), "each once"),
+        (("--between", "prod,", "--snapshots", "x"), "wanted two or more clusters"),
+        (("--between", "a,b"), "give either --live or --snapshots"),
+        (("--between", "a,b", "--snapshots", "x", "--snapshots", "y"), "--snapshots, once"),
+        (("--between", "a,b", "--snapshots", "x", "--out", "r"), "give no --out"),
+        (("--between", "a,b", "--snapshots", "x", "--selector", "team=shop"), "labels of manifests"),
+        (("--snapshots", "x", "--out", "r", "--format", "json"), "--format is for --between"),
+    ],
+)
+def test_a_wrong_use_is_refused(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong use is an error with what to give, before anything is read."""
+    assert run(["drift", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_cluster_that_is_not_there_ends_the_comparison(
+    snapshots: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cluster without a document or a snapshot is an error that names it, and nothing is compared."""
+    assert between(snapshots, "prod,moon") == 1
+    captured = capsys.readouterr()
+    assert (captured.out, "moon" in captured.err) == ("", True)
+    manifests = write_manifests(tmp_path / "manifests", ["dev", "prod"])
+    assert between(snapshots, "prod,moon", manifests) == 2
+    assert 'found no Cluster document named "moon"' in capsys.readouterr().err
