@@ -1,4 +1,6 @@
-"""The tables of ``docs/services.md``: what works on each service, from the record of ``make test-services``.
+"""The tables of services and of differences, from the record of ``make test-services``.
+
+They are parts of ``docs/services.md`` and ``docs/internals/service-differences.md``: what works where.
 
 ``tests/services/cells.toml`` has the cells with their titles, ``docs/services.json`` their results, which
 ``make record-services`` writes. A cell that ran nowhere has no results, and so no word about what works.
