@@ -60,9 +60,7 @@ class Demo:
         print_remark("Orders grow: more partitions, and two weeks of history.")
         orders = self._folder / "manifests" / "topics" / "orders.yaml"
         text = orders.read_text()
-        self.edit_file(
-            orders, text.replace("partitions: 6", "partitions: 12").replace("604800000  # 7", "1209600000  # 14")
-        )
+        self.edit_file(orders, text.replace("partitions: 6", "partitions: 12").replace("7d", "14d"))
         print_remark("The plan shows the replica lists that apply will write.")
         self.run_command("topiarist plan manifests")
         self.run_command("topiarist apply manifests --yes")

@@ -12,6 +12,7 @@ from docs_site.__main__ import build
 from playwright.sync_api import Browser, Page, Request, expect
 
 from support.http_folder import serve
+from topiarist import __version__
 from topiarist.errors import Reason
 
 WIDTHS = (400, 1400)
@@ -86,6 +87,41 @@ def test_the_search_finds_sections_without_a_server(page: Page, address: str) ->
     page.keyboard.press("Control+k")
     page.keyboard.type("coPartitionGroup")
     expect(page.get_by_text("Topics with equal numbers of partitions").first).to_be_visible()
+
+
+SEARCHED = {"rollback": "undo", "docker": "quickstart", "rename": "add-a-topic", "dry run": "cli"}
+"""Words that readers search for, and the page that answers."""
+
+
+@pytest.mark.parametrize("word", SEARCHED)
+def test_the_search_finds_the_words_of_readers(page: Page, address: str, word: str) -> None:
+    """The page that answers is among the results, though its heading may have another word."""
+    page.goto(f"{address}/index.html")
+    page.keyboard.press("Control+k")
+    page.keyboard.type(word)
+    expect(page.locator(f"a[href*='{SEARCHED[word]}.html?h=']").first).to_be_visible()
+
+
+def test_a_page_links_to_its_source_and_names_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser
+) -> None:
+    """Built by the workflow of a forge, it has the repository, an edit link and the version, and asks no forge."""
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
+    monkeypatch.setenv("GITHUB_REPOSITORY", "acme/topiarist")
+    assert build(tmp_path / "site") == []
+    asked: list[str] = []
+    with serve(tmp_path / "site") as address:
+        page = browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{address}/docs/undo.html")
+        edit = page.locator("a[rel=edit]")
+        expect(edit).to_have_attribute("href", "https://github.com/acme/topiarist/edit/main/docs/undo.md")
+        expect(page.locator("a[href='https://github.com/acme/topiarist']").first).to_be_visible()
+        expect(page.locator("footer")).to_contain_text(f"Topiarist {__version__}")
+        outputs = page.locator("pre").count()
+        assert page.locator("button[data-md-type=copy]").count() == outputs
+        page.close()
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
 @pytest.mark.parametrize("name", ["docs/internals/architecture.html", "docs/apply.html", "docs/kubernetes.html"])

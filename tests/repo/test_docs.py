@@ -261,3 +261,15 @@ def test_the_table_of_figures_is_not_made_from_anything_else(tmp_path: Path) -> 
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert (done.returncode, page.read_text()) == (1, before)
         assert "not a file of figures" in done.stderr
+
+
+MOST_PAGES, MOST_WORDS = 41, 87_000
+"""The pages for readers and their words, without ``docs/internals``. Both only go down; the goal is 36 and 70,000."""
+
+
+def test_the_pages_for_readers_stay_few_and_short() -> None:
+    """A new page replaces another one, and a page that grows makes room elsewhere."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    words = {page.name: len(page.read_text().split()) for page in pages}
+    assert len(pages) <= MOST_PAGES
+    assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda item: -item[1])[:10]

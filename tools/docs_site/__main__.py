@@ -19,10 +19,22 @@ import yaml
 
 from docs_site.links import find_broken_links
 from docs_site.source import ROOT, read_navigation, write_source
+from release.versions import read_version
 
 _INSTALLED = Path(os.environ.get("TOPIARIST_CACHE", ROOT / ".cache")) / "site"
 PACKAGES, _MERMAID = _INSTALLED / "packages", _INSTALLED / "mermaid.min.js"
 _SETTINGS = Path(__file__).parent / "mkdocs.yml"
+
+
+def repository_links() -> dict[str, str]:
+    """Return the settings for the links to the repository and to the source of a page.
+
+    Only the forge knows its address: a build elsewhere has no links.
+    """
+    forge, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    if not (forge and name):
+        return {}
+    return {"repo_url": f"{forge}/{name}", "repo_name": name, "edit_uri": "edit/main/"}
 
 
 def build(to: Path, root: Path = ROOT, *, is_one_of_several: bool = False) -> list[str]:
@@ -38,7 +50,8 @@ def build(to: Path, root: Path = ROOT, *, is_one_of_several: bool = False) -> li
         shutil.copy(_MERMAID, source / "assets")
         settings = _SETTINGS.read_text()
         sections = [{each.title: [{title: path} for title, path in each.pages]} for each in read_navigation(source)]
-        added: dict[str, Any] = {"docs_dir": "source", "site_dir": "site", "nav": sections}
+        added: dict[str, Any] = {"docs_dir": "source", "site_dir": "site", "nav": sections, **repository_links()}
+        added["copyright"] = f"Topiarist {read_version(root)}, Apache License 2.0"
         if is_one_of_several:
             added["extra"] = {"version": {"provider": "mike"}}
         (folder / "mkdocs.yml").write_text(settings + yaml.safe_dump(added, sort_keys=False, allow_unicode=True))
@@ -47,6 +60,9 @@ def build(to: Path, root: Path = ROOT, *, is_one_of_several: bool = False) -> li
         done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, check=False)
         if done.returncode:
             return [done.stdout + done.stderr]
+        for page in (folder / "site").rglob("*.html"):
+            # The theme's script would ask the forge for stars, and a page loads nothing from elsewhere.
+            page.write_text(page.read_text().replace(' data-md-component="source"', ""))
         shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(folder / "site", to)
     return [*find_broken_links(to)]

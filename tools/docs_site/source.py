@@ -130,12 +130,14 @@ def _unfold_reasons(page: Path) -> None:
 
 
 def read_navigation(source: Path) -> list[Section]:
-    """Return the sections of the index of all pages."""
-    sections = [Section("Start", [("Topiarist", "README.md"), ("All pages", "docs/README.md")])]
+    """Return the sections of the index of all pages; the first one begins with the front page and the index."""
+    sections = [Section("", [("Topiarist", "README.md"), ("All pages", "docs/README.md")])]
     listed = {"README.md"}
     for line in (source / "docs" / "README.md").read_text().splitlines():
-        if heading := _HEADING.fullmatch(line):
+        if (heading := _HEADING.fullmatch(line)) and sections[-1].title:
             sections.append(Section(heading[1], []))
+        elif heading:
+            sections[-1] = sections[-1]._replace(title=heading[1])
         elif row := _ROW.match(line):
             path = (source / "docs" / row["target"]).resolve().relative_to(source.resolve()).as_posix()
             if path not in listed and path.endswith(".md"):
