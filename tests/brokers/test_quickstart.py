@@ -25,12 +25,14 @@ from support.kafka.kraft_fixture import KraftFixture, KraftFixtureFactory
 from support.kubernetes.helm import only_document, render
 from support.kubernetes.operator_process import OperatorProcess
 from support.kubernetes.server import ApiServer, open_api_server
-from support.repo.pages import blocks
+from support.repo.pages import Block, blocks
 from support.repo.walkthrough import CommandOutput, PageRun, output_blocks, run_on_brokers, write_outputs
 from topiarist.adapters.devcluster.seed import CLUSTER_ID
 from topiarist.errors import Exit
 
-README, QUICKSTART = ROOT / "README.md", ROOT / "docs" / "quickstart.md"
+DOCS = ROOT / "docs"
+README, QUICKSTART, ADOPTING = ROOT / "README.md", DOCS / "quickstart.md", DOCS / "adopting.md"
+ADD_A_TOPIC, PULL_REQUESTS = DOCS / "add-a-topic.md", DOCS / "pull-requests.md"
 ADDRESS = "localhost:9092"
 """The address on the pages, as the image of Kafka has it."""
 
@@ -51,6 +53,8 @@ IMAGE: Mapping[str, Any] = {
     },
 }
 """One node with what Apache's image sets for one node."""
+
+RETENTION = {"retention.ms": "86400000"}
 
 TOPIC = """\
 apiVersion: topiarist.dev/v1
@@ -93,6 +97,11 @@ def without_broker_loads(text: str) -> str:
     return load.sub(lambda found: f" {int(found[2]) - int(found[1]):+}", text)
 
 
+def indented_blocks(page: str) -> list[Block]:
+    """Return the blocks of a page, also those in lists."""
+    return blocks("\n".join(line.removeprefix("   ") for line in page.splitlines()))
+
+
 def commands(text: str) -> list[str]:
     """Return the commands of the shell blocks in a part of a page, without documents given to them."""
     inputs = re.compile(r"<<'END'\n.*?^END$", re.DOTALL | re.MULTILINE)
@@ -114,6 +123,47 @@ def test_a_new_user_makes_a_topic_by_the_quickstart(fresh_kraft: KraftFixtureFac
         assert made is not None
         assert len(made.replicas) == 6
         assert bed.clients.overrides(["orders"])["orders"] == {"retention.ms": "86400000"}
+
+
+@pytest.mark.core
+def test_a_new_user_adopts_thirty_topics(fresh_kraft: KraftFixtureFactory, kraft_release: str) -> None:
+    """Three commands of the page write manifests and records, and change no topic."""
+    task = blocks(ADOPTING.read_text())[0]
+    assert len(commands(f"```sh\n{task.text}```\n")) <= MOST_COMMANDS
+    names = [f"shop.{number}" for number in range(30)]
+    with fresh_kraft(kraft_release, {1: None}, **IMAGE) as bed:
+        made = bed.clients.create({name: [[1], [1]] for name in names}, RETENTION)
+        assert set(made.values()) <= {""}, made
+        before = (bed.clients.describe(names), bed.clients.overrides(names))
+        story = walk(ADOPTING, bed)
+        assert [code for *_, code in story.codes] == [0]
+        plan, applied = (output.text for output in story.printed[1:])
+        assert "Plan: 30 to adopt." in plan
+        assert "Applied: 30 done." in applied
+        assert (bed.clients.describe(names), bed.clients.overrides(names)) == before
+        assert len([*(bed.folder / "topics").glob("*.yaml")]) == len(names)
+
+
+@pytest.mark.core
+def test_a_developer_adds_a_topic_by_a_pull_request(fresh_kraft: KraftFixtureFactory, kraft_release: str) -> None:
+    """Two pages: the repository and the two commands of its pipeline, and the file and the check of a developer."""
+    guide, review = (page.read_text() for page in (ADD_A_TOPIC, PULL_REQUESTS))
+    manifest, check = blocks(guide)[:2]
+    first, pipeline = (block for block in indented_blocks(review) if block.marker == "run on brokers")
+    words = [line for block in (first, check, pipeline) for line in commands(f"```sh\n{block.text}```\n")]
+    assert len([line for line in words if line.startswith("topiarist")]) <= MOST_COMMANDS
+    with fresh_kraft(kraft_release, {1: "a", 2: "b", 3: "c"}, controllers=0) as bed:
+        shown = {bed.kafka.bootstrap: ADDRESS}
+        assert run_on_brokers(first, bed.folder, shown)[2] == 0
+        assert (bed.folder / "topics/README.md").read_text() == guide
+        (bed.folder / "topics" / "shop-orders.yaml").write_text(manifest.text)
+        validate = check._replace(text=check.text.replace("pipx install topiarist\n", ""))
+        for block in (validate, pipeline):
+            text, _, code, _ = run_on_brokers(block, bed.folder, shown)
+            assert code == 0, text
+        assert "#### `shop_orders`: create 6 partitions x 3 replicas" in (bed.folder / "comment.md").read_text()
+        made = bed.clients.overrides(["shop_orders"])["shop_orders"]
+        assert made == {"retention.ms": "604800000", "segment.bytes": "104857600", "min.insync.replicas": "2"}
 
 
 @pytest.mark.core

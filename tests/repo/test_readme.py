@@ -14,7 +14,7 @@ import pytest
 from support.checkout import ROOT
 from support.cli.runs import without_notice
 from support.repo.pages import blocks, links
-from support.repo.walkthrough import COMMAND, PageRun, output_blocks, run_page, write_outputs
+from support.repo.walkthrough import COMMAND, PageRun, output_blocks, run_blocks, run_page, write_outputs
 
 DOCS = ROOT / "docs"
 WALKED = tuple(DOCS / f"{name}.md" for name in ("tutorial", "adopting", "move-replicas"))
@@ -58,8 +58,7 @@ def test_every_command_ends_with_the_code_that_the_page_says(page: Path, story: 
 @each_page
 def test_every_command_was_run(page: Path, story: PageRun) -> None:
     """Every block ran up to its last command."""
-    marked = [block for block in blocks(page.read_text()) if block.marker.startswith("run")]
-    wanted = [line for block in marked for line in COMMAND.findall(block.text)]
+    wanted = [line for block in run_blocks(page.read_text()) for line in COMMAND.findall(block.text)]
     assert [printed.command for printed in story.printed] == [line for line in wanted if "topiarist dev" not in line]
 
 

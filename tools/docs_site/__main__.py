@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from release.versions import read_version
 
 from docs_site.links import find_broken_links
 from docs_site.source import ROOT, read_navigation, write_source
-from release.versions import read_version
 
 _INSTALLED = Path(os.environ.get("TOPIARIST_CACHE", ROOT / ".cache")) / "site"
 PACKAGES, _MERMAID = _INSTALLED / "packages", _INSTALLED / "mermaid.min.js"

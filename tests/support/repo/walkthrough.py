@@ -89,11 +89,16 @@ def echo_commands(text: str) -> str:
     return "set -e\n" + COMMAND.sub(rf"printf '{SPLIT}%s\\n' '\1'\n\1", text)
 
 
+def run_blocks(page: str) -> list[Block]:
+    """Return the blocks of a page that need no real brokers."""
+    return [block for block in blocks(page) if block.marker.startswith("run") and "on brokers" not in block.marker]
+
+
 def run_page(page: str, folder: Path) -> PageRun:
     """Run all executable blocks of a page in order; a fixed id replaces the cluster id."""
     printed: list[CommandOutput] = []
     codes: list[tuple[str, int, int]] = []
-    marked = [block for block in blocks(page) if block.marker.startswith("run")]
+    marked = run_blocks(page)
     (server,) = (block for block in marked if "in the background" in block.marker)
     terminal = ""
     with run_in_background(server, folder) as address:
