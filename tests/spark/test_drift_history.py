@@ -53,4 +53,4 @@ def test_spark_starts_a_history_and_replaces_a_run(spark: SparkSession, tmp_path
     assert {row["status"] for rows in read_tables(tmp_path / "new").values() for row in rows if "status" in row} == {
         "New"
     }
-    assert len(read_tables(tmp_path / "new")) == 2
+    assert len(read_tables(tmp_path / "new")) == 3

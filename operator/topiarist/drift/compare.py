@@ -344,7 +344,8 @@ class FindingCounts(Struct):
     ``by`` has numbers by value of some fields, and ``matched_exceptions`` the exceptions that match a finding, by their
     position in the run. ``not_evaluated`` and ``repairs`` are findings of the previous report:
     those that could not be evaluated again, and those that were resolved. ``known`` counts those that the baseline
-    accepts, and those that are worse.
+    accepts, and those that are worse. ``team_topics`` and ``team_drifted`` count the compared topics of each team, and
+    those with a finding.
     """
 
     by: dict[str, Counts] = field(default_factory=lambda: {name: Counter() for name in _COUNTED_FIELDS})
@@ -356,6 +357,8 @@ class FindingCounts(Struct):
     oldest: dict[str, Any] | None = None
     accepted: Counts = field(default_factory=Counter)
     known: Counts = field(default_factory=Counter)
+    team_topics: Counts = field(default_factory=Counter)
+    team_drifted: Counts = field(default_factory=Counter)
     matched_exceptions: frozenset[int] = frozenset()
     not_evaluated: int = 0
     repairs: list[Repair] = field(default_factory=list)
@@ -394,6 +397,8 @@ class FindingCounts(Struct):
             self.oldest = other.oldest
         self.accepted.update(other.accepted)
         self.known.update(other.known)
+        self.team_topics.update(other.team_topics)
+        self.team_drifted.update(other.team_drifted)
         self.matched_exceptions |= other.matched_exceptions
         self.not_evaluated += other.not_evaluated
         self.repairs += other.repairs

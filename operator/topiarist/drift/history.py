@@ -1,4 +1,4 @@
-"""The history of a fleet: the findings of all runs, and the runs, in two tables.
+"""The history of a fleet: the findings of all runs, the runs, and the topics of teams, in three tables.
 
 ``cli.commands.drift`` loads the previous report from it and appends each run, with ``--history``. A run with the time
 of an earlier run replaces it. The run is written after its findings: findings without a run do not count.
@@ -54,17 +54,22 @@ REPAIR_DAYS = 30
 class EndedFinding(NamedTuple):
     """A finding that an earlier report had, and that the previous report no longer has.
 
-    ``is_resolved`` is false if its cluster was not part of a run, so that its episode did not end.
+    ``is_resolved`` is false if its cluster was not part of a run, so that its episode did not end. ``accepted_seconds``
+    of the episode were accepted.
     """
 
     first_seen: str
     seen_since: str
     episodes: int
     is_resolved: bool
+    accepted_seconds: int = 0
 
 
 class Repair(NamedTuple):
-    """A resolved finding: its class, its responsible, and the seconds from ``seenSince`` to the report without it."""
+    """A resolved finding: its class, its responsible, and the seconds from ``seenSince`` to the report without it.
+
+    Seconds in which an exception or a baseline accepted the finding do not count.
+    """
 
     drift_class: str
     responsible: str | None
@@ -115,10 +120,14 @@ class PreviousReport(Struct):
             ended = self.ended.get(key)
             if earlier := unmatched.pop(key, None):
                 _continue_episode(row, earlier["firstSeen"], earlier["seenSince"], earlier["episodes"])
+                row["acceptedSeconds"] = earlier.get("acceptedSeconds") or 0
+                if "exception" in earlier:
+                    row["acceptedSeconds"] += seconds_between(earlier["takenAt"], row["takenAt"])
                 if is_worse(row, earlier):
                     row["status"] = WORSE
             elif ended and not ended.is_resolved:
                 _continue_episode(row, ended.first_seen, ended.seen_since, ended.episodes)
+                row["acceptedSeconds"] = ended.accepted_seconds
             elif ended:
                 row["firstSeen"] = min(ended.first_seen, row["takenAt"])
                 row["episodes"] = ended.episodes + 1
@@ -225,7 +234,7 @@ def extend_trend(earlier: Iterable[dict[str, Any]], now: dict[str, Any]) -> list
     return [*(one for one in earlier if one["asOf"] < now["asOf"]), now][-MAX_REPORTS:]
 
 
-FINDINGS_TABLE, RUNS_TABLE = "findings", "runs"
+FINDINGS_TABLE, RUNS_TABLE, TEAMS_TABLE = "findings", "runs", "teams"
 
 RUN_TIME = "runAt"
 """The column with ``asOf`` of a run: that name is a keyword in some dialects of SQL."""
@@ -244,6 +253,9 @@ RUN_COLUMNS: Mapping[str, str] = {
     "byClass": "counts",
 }
 """The columns of the table of runs, each with the kind of its values."""
+
+TEAM_COLUMNS: Mapping[str, str] = {RUN_TIME: "time", "responsible": "text", "topics": "count", "inStep": "count"}
+"""The columns of the table of teams: their compared topics in each run, and those without a finding that counts."""
 
 NOT_EVALUATED, RESOLVED, DROPPED = "NotEvaluated", "Resolved", "Dropped"
 """States of findings that a run did not find, in the column ``status``."""
@@ -265,7 +277,7 @@ TREND_COLUMNS = (RUN_TIME, "findings", "new", "resolved", "byClass", "unknownClu
 
 ENDED_COLUMNS = (
     *(RUN_TIME, "status", "cluster", "topic", "class", "field", "firstSeen", "seenSince", "episodes"),
-    *("ageSeconds", "responsible", "exception"),
+    *("ageSeconds", "acceptedSeconds", "responsible", "exception"),
 )
 
 
@@ -292,10 +304,11 @@ class RunHistory(ABC):
         repairs = []
         for row in self.read_ended([time for time in times if time >= oldest]):
             is_resolved = row["status"] == RESOLVED
-            ended = EndedFinding(row["firstSeen"], row["seenSince"], row["episodes"], is_resolved)
+            accepted = row["acceptedSeconds"] or 0
+            ended = EndedFinding(row["firstSeen"], row["seenSince"], row["episodes"], is_resolved, accepted)
             previous.ended[finding_key(row)] = ended
             if is_resolved and row["exception"] is None and row[RUN_TIME] >= recent:
-                repairs.append(Repair(row["class"], row["responsible"], row["ageSeconds"]))
+                repairs.append(Repair(row["class"], row["responsible"], row["ageSeconds"] - accepted))
         previous.repairs = repairs
         for row in self.read_findings(times[-1]):
             if row["status"] not in (RESOLVED, DROPPED):
@@ -308,6 +321,7 @@ class RunHistory(ABC):
         """Add the run of a published report; ``previous`` has only the findings of clusters outside the run."""
         dropped = [row | {"status": DROPPED} for row in previous.dropped_rows]
         self.write_findings(summary["asOf"], report, dropped)
+        self.write_teams(summary["asOf"], summary["inStep"])
         self.write_run(_make_run_row(summary))
 
     @abstractmethod
@@ -332,6 +346,10 @@ class RunHistory(ABC):
 
         The age of a resolved finding is that at its end.
         """
+
+    @abstractmethod
+    def write_teams(self, time: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the topics of each team in a run; they replace those of the same time."""
 
     @abstractmethod
     def write_run(self, row: Mapping[str, Any]) -> None:

@@ -31,6 +31,8 @@ from topiarist.drift.history import (
     RUN_TIME,
     RUNS_TABLE,
     STATE_BY_FILE,
+    TEAM_COLUMNS,
+    TEAMS_TABLE,
     TIME_COLUMNS,
     TREND_COLUMNS,
     RunHistory,
@@ -51,7 +53,9 @@ _RUN_TYPES = {
     "count": pa.int64(),
     "counts": pa.map_(pa.string(), pa.int64()),
 }
-RUNS_SCHEMA = pa.schema([(name, _RUN_TYPES[kind]) for name, kind in RUN_COLUMNS.items()])
+RUNS_SCHEMA, TEAMS_SCHEMA = (
+    pa.schema([(name, _RUN_TYPES[kind]) for name, kind in columns.items()]) for columns in (RUN_COLUMNS, TEAM_COLUMNS)
+)
 
 
 def findings_schema() -> pa.Schema:
@@ -119,6 +123,10 @@ class ParquetHistory(RunHistory):
         parts = (found, chain(resolved, dropped))
         batches = ([{**row, RUN_TIME: time} for row in batch] for part in parts for batch in _batches(part))
         self._write(FINDINGS_TABLE, time, _encode(findings_schema(), batches))
+
+    def write_teams(self, time: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the topics of each team in a run; they replace those of the same time."""
+        self._write(TEAMS_TABLE, time, _encode(TEAMS_SCHEMA, [[{RUN_TIME: time, **row} for row in rows]]))
 
     def write_run(self, row: Mapping[str, Any]) -> None:
         """Write a run; it replaces the run of the same time."""

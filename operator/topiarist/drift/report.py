@@ -295,6 +295,10 @@ class SummaryBuilder:
             "bySeverity": _sort_severities(counts.by["severity"]),
             "causes": causes.document(),
             "byResponsible": self._responsible_documents(),
+            "inStep": [
+                {"responsible": team, "topics": number, "inStep": number - counts.team_drifted[team]}
+                for team, number in sorted(counts.team_topics.items())
+            ],
             "accepted": {"total": counts.accepted.total(), "byClass": _sort_nonzero(counts.accepted)},
             "exceptions": {"unmatched": describe_unmatched(exceptions, counts.matched_exceptions)},
             "baseline": shipped.baseline and self._baseline_document(shipped.baseline),
@@ -514,4 +518,4 @@ def sources_of(job: ReportJob, given: SnapshotInventory | LiveCluster) -> Iterat
         if isinstance(given, LiveCluster):
             yield name, given
         else:
-            yield name, given.find_lines(name) or ClusterInput(name, problem="it has no snapshot")
+            yield name, given.find_lines(name) or ClusterInput(name, problem=given.describe_missing(name))

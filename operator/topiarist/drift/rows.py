@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote
@@ -187,6 +188,7 @@ def make_row(
         "seenSince": taken_at,
         "episodes": 1,
         "ageSeconds": 0,
+        "acceptedSeconds": 0,
         "status": NEW,
         "manifest": None,
         "file": None,
@@ -217,19 +219,25 @@ def make_command(row: FindingRow, options: RowOptions) -> str:
 
 
 class RowCompleter:
-    """A completer that adds place, link and responsible to the rows of a cluster, and applies the rules."""
+    """A completer that adds place, link and responsible to the rows of a cluster, and applies the rules.
 
-    def __init__(self, desired: Desired, options: RowOptions) -> None:
+    ``owner`` is responsible for declared topics that nothing else names a team for.
+    """
+
+    def __init__(self, desired: Desired, options: RowOptions, owner: str = "") -> None:
         self._desired = desired
+        self._owner = owner
+        self._teams_of_group: dict[int, Counter[str]] = {}
         self._options = options
         self._find_line = lru_cache(_MAX_CACHED_PLACES)(_find_line)
         owners = options.codeowners
         self._find_owners = lru_cache(_MAX_CACHED_PLACES)(owners.find_owners) if owners else None
 
-    def complete_rows(self, cluster: str, rows: Sequence[FindingRow]) -> None:
-        """Add the fields to the rows of a cluster of the run."""
+    def complete_rows(self, cluster: str, rows: Sequence[FindingRow]) -> dict[str, str]:
+        """Add the fields to the rows of a cluster of the run; return the team of each declared topic with a row."""
+        teams: dict[str, str] = {}
         if not rows:  # most clusters of a fleet: their specs need not be sorted
-            return
+            return teams
         specs = self._desired.specs[cluster]
         shared = specs.shared_specs if isinstance(specs, ClusterTopicSpecs) else specs
         labels = self._desired.clusters[cluster].labels
@@ -239,7 +247,35 @@ class RowCompleter:
                 path = _find_path(spec, row["field"])
                 row["manifest"] = spec.manifest.full_name
                 row["file"], row["line"] = self._find_line(cast(Hashable, spec.manifest.source), path)
+                teams[spec.topic] = self._find_team(spec) or self._find_default_team(cluster)
             self.finish(row, spec.labels if spec else {}, labels)
+        return teams
+
+    def count_teams(self, cluster: str, is_left_out: Callable[[str], bool] | None = None) -> Counter[str]:
+        """Return the number of declared topics of a cluster by team, but for those that are left out."""
+        specs, teams = self._desired.specs[cluster], Counter[str]()
+        if is_left_out is not None:
+            teams.update(self._find_team(spec) for spec in specs if not is_left_out(spec.topic))
+        elif isinstance(specs, ClusterTopicSpecs):
+            for group in specs.groups:  # many clusters share a group
+                if id(group) not in self._teams_of_group:
+                    self._teams_of_group[id(group)] = Counter(map(self._find_team, group.specs))
+                teams.update(self._teams_of_group[id(group)])
+        else:
+            teams.update(map(self._find_team, specs))
+        if others := teams.pop("", 0):
+            teams[self._find_default_team(cluster)] += others
+        return teams
+
+    def _find_team(self, spec: TopicSpec) -> str:
+        """Return the team that a manifest names; empty if it names none."""
+        team = spec.labels.get(self._options.owner_label, "")
+        if team or not self._find_owners:
+            return team
+        return self._find_owners(self._find_line(cast(Hashable, spec.manifest.source), ())[0])
+
+    def _find_default_team(self, cluster: str) -> str:
+        return self._desired.clusters[cluster].labels.get(self._options.owner_label, "") or self._owner
 
     def finish(self, row: FindingRow, *labels: Mapping[str, str]) -> None:
         """Add link, responsible and command to a row that has its place, and let the rules decide its severity.

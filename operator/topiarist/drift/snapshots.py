@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from msgspec import Struct, field
 
 from topiarist.adapters.snapshots.codec import Row, format_time
-from topiarist.adapters.snapshots.files import SUFFIX, printable_path, read_lines, require_chroot
+from topiarist.adapters.snapshots.files import SUFFIX, file_name, printable_path, read_lines, require_chroot
 from topiarist.adapters.snapshots.lenient_reader import (
     CachingReader,
     InvalidRow,
@@ -32,7 +32,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.reconcile import require_cluster_id
-from topiarist.text import printable
+from topiarist.text import format_count, printable
 
 # Paths and URIs of snapshots and reports: local paths, or URIs such as ``s3a://bucket/folder`` for Spark only.
 #
@@ -186,6 +186,17 @@ class SnapshotInventory:
         """Return the snapshot in use of a cluster; None if it has none."""
         snapshot = self.files.get(cluster)
         return SnapshotLines(snapshot, self.open_lines(snapshot.file)) if snapshot else None
+
+    def describe_missing(self, cluster: str) -> str:
+        """Return why a cluster has no snapshot in use: none was given, or the file that may be its own is unusable."""
+        unusable = self.unused_input.invalid_rows
+        own = [each for each in unusable if Path(each.file).name == file_name(cluster)]
+        if not unusable:
+            return "it has no snapshot"
+        more = "" if own or len(unusable) == 1 else f", and {format_count(len(unusable) - 1, 'other file')}"
+        first = (own or unusable)[0]
+        why = f"{first.file} is unusable{more}: {first.message.removeprefix(f'{first.file}:').strip()}"
+        return f"its snapshot {why}" if own else f"it has no snapshot that is usable; {why}"
 
     @property
     def newest_taken_at(self) -> datetime | None:

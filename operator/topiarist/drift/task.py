@@ -159,7 +159,7 @@ class Caches:
         self.groups = SpecGroups(shipped.desired.specs)
         self.equality_index = EqualityIndex(shipped.options.owner, self.groups)
         self.reader = CachingReader()
-        self.completer = RowCompleter(shipped.desired, shipped.row_options)
+        self.completer = RowCompleter(shipped.desired, shipped.row_options, shipped.options.owner)
 
 
 def work(
@@ -221,11 +221,11 @@ def _await_first(reading: deque[tuple[Part, Future[tuple[ClusterInput, str]]]]) 
 def complete(part: Part, comparison: Comparison | None, shipped: Shipped, caches: Caches) -> ClusterResult:
     """Return the result of a part from the comparison of its cluster, None for a cluster outside the run."""
     result = ClusterResult(part.cluster)
-    rows, cluster_input = list[FindingRow](), ClusterInput(part.cluster)
+    rows, cluster_input, teams = list[FindingRow](), ClusterInput(part.cluster), dict[str, str]()
     is_selected = _make_selector(part, shipped)
     if comparison is not None:
         rows, cluster_input, result.topics = comparison.rows, comparison.cluster_input, comparison.counts
-        caches.completer.complete_rows(part.cluster, rows)
+        teams = caches.completer.complete_rows(part.cluster, rows)
         if shipped.unjudged_topics:
             rows, ignored = drop_unjudged(rows, shipped.unjudged_topics)
             result.topics.ignored += ignored
@@ -250,8 +250,16 @@ def complete(part: Part, comparison: Comparison | None, shipped: Shipped, caches
     counts.accepted.update(row["class"] for row in accepted)
     counts.matched_exceptions = frozenset(accepted_drift.matched)
     counts.known = accepted_drift.known
+    if comparison is not None and comparison.context and not shipped.selection.text:
+        is_left_out = cluster_input.may_lack if cluster_input.is_incomplete else None
+        counts.team_topics = caches.completer.count_teams(part.cluster, is_left_out)
+        counts.team_drifted = Counter(teams[topic] for topic in {row["topic"] for row in findings} & teams.keys())
     counts.repairs = [
-        Repair(row["class"], row["responsible"], seconds_between(row["seenSince"], shipped.as_of))
+        Repair(
+            row["class"],
+            row["responsible"],
+            seconds_between(row["seenSince"], shipped.as_of) - (row.get("acceptedSeconds") or 0),
+        )
         for row in previous.resolved_rows
         if "exception" not in row
     ]

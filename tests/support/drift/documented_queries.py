@@ -33,6 +33,13 @@ ANSWERS: dict[str, list[tuple[object, ...]]] = {
     "old": [("shop", 1, 45.0)],
     "repair": [("missing", 2025, 2, 1, 480.0)],
     "flapping": [("us", "users", "missing", "", 2)],
+    "slo": [
+        *(("shop", year, month, share) for year, month, share in ((2025, 1, 50.0), (2025, 2, 50.0), (2025, 3, 0.0))),
+        *(
+            ("web", year, month, share)
+            for year, month, share in ((2025, 1, 50.0), (2025, 2, 200 / 3), (2025, 3, 100.0))
+        ),
+    ],
     "unjudged": [
         *((day, 0.0) for day in ("2025-01-31", "2025-02-10", "2025-02-20", "2025-02-25")),
         ("2025-03-17", 50.0),

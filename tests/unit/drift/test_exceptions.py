@@ -143,6 +143,34 @@ def test_accepted_findings_keep_their_age(fleet: Path, tmp_path: Path) -> None:
     assert read_summary(out)["findings"]["resolved"] == 0
 
 
+@pytest.mark.parametrize("option", ["--previous", "--history"])
+def test_accepted_days_do_not_count_into_the_time_to_repair(fleet: Path, tmp_path: Path, option: str) -> None:
+    """A finding that was accepted for a time and then repaired took as long to repair as it was not accepted."""
+    out, hour = tmp_path / "report", 3600
+    place = str(out) if option == "--previous" else str(tmp_path / "history")
+    run_drift(fleet, out, "-q", option, place)
+    accept(fleet, until="2025-02-01")
+    for hours in (2, 5, 24):
+        take_snapshots(tmp_path, hours=hours)
+        run_drift(fleet, out, "-q", option, place)
+    assert {row["acceptedSeconds"] for row in read_rows(out, "accepted.jsonl")} == {22 * hour}
+    take_snapshots(tmp_path, hours=48)  # the day after the last
+    run_drift(fleet, out, "-q", option, place)
+    (found,) = {row["acceptedSeconds"] for row in read_rows(out) if row["class"] == "config"}
+    assert found == 46 * hour
+    for name in BOTH:
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, owned_topic("orders")), hours=49)
+    run_drift(fleet, out, "-q", option, place)
+    if option == "--history":
+        repairs = read_summary(out)["timeToRepair"]["byClass"]
+        assert repairs["config"] == {"resolved": 2, "medianSeconds": 3 * hour}
+        assert repairs["unexpected"] == {"resolved": 2, "medianSeconds": 49 * hour}
+        for name in BOTH:
+            write_snapshot(tmp_path / "snapshots", name, cluster_state(name, owned_topic("orders")), hours=50)
+        run_drift(fleet, out, "-q", option, place)
+        assert read_summary(out)["timeToRepair"]["byClass"]["config"] == repairs["config"]
+
+
 def test_the_first_valid_exception_counts(fleet: Path, tmp_path: Path) -> None:
     """Of several exceptions the first by file counts; an expired one does not, and both have matched."""
     accept(fleet, "a", until="2025-01-30")

@@ -295,7 +295,9 @@ def test_the_same_run_again_changes_no_byte(fleet: Fleet) -> None:
     assert times(found[0]) == ("12", "12", 1, 1, "Unchanged")
     assert {file: file.read_bytes() for file in fleet.history.rglob("*") if file.is_file()} == before
     assert [file.relative_to(fleet.history).as_posix() for file in files] == [
-        f"{table}/date=2025-01-31/20250131T{hour}0000Z.parquet" for table in ("findings", "runs") for hour in (12, 13)
+        f"{table}/date=2025-01-31/20250131T{hour}0000Z.parquet"
+        for table in ("findings", "runs", "teams")
+        for hour in (12, 13)
     ]
 
 

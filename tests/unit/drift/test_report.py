@@ -105,6 +105,7 @@ def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Pa
         "seenSince": "2025-01-31T12:00:00Z",
         "episodes": 1,
         "ageSeconds": 0,
+        "acceptedSeconds": 0,
         "status": "New",
         "manifest": "clicks",
         "file": str(fleet / "all.yaml"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.cli.runs import document
 from support.drift.small_fleet import (
     REPLICA_LISTS,
     cluster_state,
@@ -353,3 +354,30 @@ def test_without_the_right_to_write_it_is_one_line(
     assert run_drift(two_topics, tmp_path / "report") == 1
     assert capsys.readouterr().err == f"error: {tmp_path / 'report'}: cannot be written: Permission denied\n"
     assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({}, "it has no snapshot"),
+        ({"us.jsonl": ""}, "its snapshot {us} is unusable: found an empty file, wanted a snapshot"),
+        ({"us.jsonl": "", "a.jsonl": ""}, "its snapshot {us} is unusable: found an empty file, wanted a snapshot"),
+        ({"a.jsonl": ""}, "it has no snapshot that is usable; {a} is unusable: found an empty file, wanted a snapshot"),
+        (
+            {"a.jsonl": "", "b.jsonl": ""},
+            "it has no snapshot that is usable; {a} is unusable, and 1 other file: found an empty file, wanted a"
+            " snapshot",
+        ),
+    ],
+)
+def test_a_cluster_without_a_usable_snapshot_says_why(
+    manifests: Path, tmp_path: Path, files: dict[str, str], problem: str
+) -> None:
+    """The reason is that of its own file by name, else that files are unusable, else that there is none."""
+    (manifests / "us.yaml").write_text(document("Cluster", "us", kafkaVersion="3.9"))
+    for name, content in files.items():
+        (tmp_path / "snapshots" / name).write_text(content)
+    assert run_drift(manifests, tmp_path / "report", "-q") == 1
+    (row,) = (row for row in read_rows(tmp_path / "report") if row["class"] == "unknown")
+    places = {name.partition(".")[0]: tmp_path / "snapshots" / name for name in files}
+    assert row["message"] == problem.format(**places)

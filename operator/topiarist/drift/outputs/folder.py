@@ -185,17 +185,17 @@ def _difference_table(differences: Mapping[str, Any]) -> str:
     if not (total := differences["total"]):
         return ""
     rows = [
-        [format_table_cell(one["topic"]), format_table_cell(one["field"]), _format_values(one["values"])]
+        [format_table_cell(one["topic"]), format_table_cell(one["field"]), _format_values(one["field"], one["values"])]
         for one in differences["topics"]
     ]
     table = _format_table(["topic", "field", "values"], rows, total=total)
     return f"{format_count(total, 'cross-cluster difference')}:\n\n{table}"
 
 
-def _format_values(values: Sequence[Mapping[str, Any]]) -> str:
+def _format_values(field: str, values: Sequence[Mapping[str, Any]]) -> str:
+    key = field.removeprefix("config.")
     parts = [
-        f"{'not set' if one['value'] is None else format_table_cell(one['value'])} "
-        f"on {format_count(one['number'], 'cluster')}"
+        f"{_describe_value(key, one['value'])} on {format_count(one['number'], 'cluster')}"
         for one in values[:_MAX_VALUES]
     ]
     return ", ".join(parts) + (f" and {len(values) - _MAX_VALUES:,} more" if len(values) > _MAX_VALUES else "")
@@ -318,6 +318,11 @@ def _families_of_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, It
     words = "Findings that are new or worse by responsible team."
     news = [({"responsible": name}, team["new"] + team["worse"]) for name, team in teams]
     yield "new_findings_by_responsible", words, news
+    steps = _sum_topics(summary["inStep"])
+    words = "Declared topics that were compared, by responsible team."
+    yield "topics_compared_by_responsible", words, [({"responsible": name}, one["topics"]) for name, one in steps]
+    words = "Declared topics without a finding that counts, by responsible team."
+    yield "topics_in_step_by_responsible", words, [({"responsible": name}, one["inStep"]) for name, one in steps]
     numbers = summary["accepted"]["byClass"]
     accepted = [({"class": kind.value}, numbers.get(kind.value, 0)) for kind in DriftClass]
     yield "accepted_findings", "Findings that an exception accepts, by class; in no other count.", accepted
@@ -372,6 +377,15 @@ def _sum_teams(teams: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[st
             (OTHER, {"bySeverity": severities, **{name: sum(team[name] for team in rest) for name in ("new", "worse")}})
         )
     return found
+
+
+def _sum_topics(teams: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, int]]]:
+    """Return the topics of the teams with the most topics, and the sum of the rest."""
+    ranked = sorted(teams, key=lambda team: (-team["topics"], team["responsible"]))
+    shown, rest = ranked[:MAX_RESPONSIBLE], ranked[MAX_RESPONSIBLE:]
+    found = [(team["responsible"] or NO_TEAM, team) for team in shown]
+    sums = {name: sum(team[name] for team in rest) for name in ("topics", "inStep")}
+    return [*found, *([(OTHER, sums)] if rest else [])]
 
 
 def _sum_counts(counts: Iterable[Mapping[str, int]]) -> Counter[str]:

@@ -37,6 +37,8 @@ from topiarist.drift.history import (
     RUNS_TABLE,
     STATE_BY_FILE,
     SUMMARY_FILE,
+    TEAM_COLUMNS,
+    TEAMS_TABLE,
     TIME_COLUMNS,
     TREND_COLUMNS,
     PreviousReport,
@@ -239,7 +241,9 @@ _RUN_TYPES = {
     "count": "bigint",
     "counts": "map<string, bigint>",
 }
-_RUNS_TYPE = ", ".join(f"{name} {_RUN_TYPES[kind]}" for name, kind in RUN_COLUMNS.items())
+_RUNS_TYPE, _TEAMS_TYPE = (
+    ", ".join(f"{name} {_RUN_TYPES[kind]}" for name, kind in columns.items()) for columns in (RUN_COLUMNS, TEAM_COLUMNS)
+)
 
 
 class SparkHistory(RunHistory):
@@ -286,12 +290,19 @@ class SparkHistory(RunHistory):
             run_time = f.to_timestamp(f.lit(time)).alias(RUN_TIME)
             self._write(FINDINGS_TABLE, time, rows.withColumns(times).select(run_time, "*"))
 
+    def write_teams(self, time: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the topics of each team in a run; they replace those of the same time."""
+        self._write_rows(TEAMS_TABLE, _TEAMS_TYPE, time, [{RUN_TIME: time, **row} for row in rows])
+
     def write_run(self, row: Mapping[str, Any]) -> None:
         """Write a run; it replaces the run of the same time."""
+        self._write_rows(RUNS_TABLE, _RUNS_TYPE, row[RUN_TIME], [row])
+
+    def _write_rows(self, table: str, columns: str, time: str, rows: Sequence[Mapping[str, Any]]) -> None:
         with translate_errors(Reason.UNWRITABLE, self._path):
-            run_type = types._parse_datatype_string(_RUNS_TYPE)
-            assert isinstance(run_type, types.StructType)
-            self._write(RUNS_TABLE, row[RUN_TIME], self._parse([json.dumps(row)], run_type))
+            row_type = types._parse_datatype_string(columns)
+            assert isinstance(row_type, types.StructType)
+            self._write(table, time, self._parse([*map(json.dumps, rows)], row_type))
 
     def _parse(self, lines: list[str], row_type: types.StructType) -> DataFrame:
         texts = create_table(self._spark, [(line,) for line in lines], "line string")

@@ -77,7 +77,7 @@ def test_every_finding_is_in_the_page(tmp_path: Path) -> None:
     )
     text = generated_reports.page_path(out).read_text()
     assert without_causes(rows(text)) == [held(row) for row in read_rows(out)]
-    assert {*html.COLUMNS, "ageSeconds"} == {*read_rows(out)[0], "cause"}
+    assert {*html.COLUMNS, "ageSeconds", "acceptedSeconds"} == {*read_rows(out)[0], "cause"}
 
 
 def test_findings_lead_to_the_causes_of_the_page(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from support.cli.runs import document
 from support.drift.small_fleet import (
     REPLICA_LISTS,
     cluster_state,
     owned_topic,
     read_rows,
+    read_summary,
     run_drift,
     topic_document,
     write_manifests,
@@ -234,3 +236,43 @@ def test_an_address_in_a_file_may_have_a_user(
     assert received.path == "/jira"
     assert received.headers["authorization"] == "Basic b3BzQHg6czNjcjN0"
     assert "s3cr3t" not in received.headers["host"]
+
+
+def test_the_share_in_step_is_of_declared_topics_of_each_team(fleet: Path, tmp_path: Path) -> None:
+    """Each declared topic counts for its team, in step unless it has a finding that nothing accepts."""
+    out, words = tmp_path / "report", ("-q", "--owner-label", "team", "--codeowners", "CODEOWNERS")
+    (tmp_path / "CODEOWNERS").write_text("/fleet/web/ @web\n")
+    take_snapshot(tmp_path, "users")
+    run_drift(fleet, out, *words)
+    steps = [
+        {"responsible": "@web", "topics": 1, "inStep": 1},
+        {"responsible": "shop", "topics": 1, "inStep": 0},
+    ]
+    assert read_summary(out)["inStep"] == steps
+    metrics = (out / "metrics.prom").read_text()
+    assert 'topiarist_drift_topics_compared_by_responsible{responsible="shop"} 1\n' in metrics
+    assert 'topiarist_drift_topics_in_step_by_responsible{responsible="shop"} 0\n' in metrics
+    fields = {"topics": ["orders"], "classes": ["missing"], "reason": "r", "author": "a", "until": "2025-12-31"}
+    (fleet / "some.yaml").write_text(document("DriftException", "some", **fields))
+    run_drift(fleet, out, *words)
+    assert read_summary(out)["inStep"][1] == {"responsible": "shop", "topics": 1, "inStep": 1}
+    run_drift(fleet, out, "-q")
+    assert read_summary(out)["inStep"] == [{"responsible": "default", "topics": 2, "inStep": 2}]
+    run_drift(fleet, out, "-q", "--topic", "orders")
+    assert read_summary(out)["inStep"] == []
+    (tmp_path / "snapshots" / "eu.jsonl").write_text("")
+    run_drift(fleet, out, "-q")
+    assert read_summary(out)["inStep"] == []
+
+
+def test_topics_that_were_not_judged_are_in_no_share(fleet: Path, tmp_path: Path) -> None:
+    """A snapshot that lacks rows counts only for the topics that it has."""
+    take_snapshot(tmp_path, "users")
+    path = tmp_path / "snapshots" / "eu.jsonl"
+    path.write_text(
+        "".join(line for line in path.read_text().splitlines(keepends=True) if '"users"' not in line) + "?\n"
+    )
+    run_drift(fleet, tmp_path / "report", "-q")
+    found = read_summary(tmp_path / "report")
+    assert found["topics"]["notJudged"] == 2
+    assert found["inStep"] == []
