@@ -435,8 +435,14 @@ def assess_effect(key: str, expected: str | None, actual: str | None, settings: 
     if isinstance(row, NumberRisks):
         found, limit = _find_number_risk(key, row, old, new), _describe_limit(key, _parse_number(key, new))
         return EffectAssessment(found.effect, found.explanation.format(limit=limit, before=old, after=new))
+    if key == "cleanup.policy" and _list_cleanups(new) < _list_cleanups(old):
+        return EffectAssessment(COST, f"cleanup is {new} alone, and not {old}: more is kept")
     found = row.by_word.get(_normalize_word(row, new) or "", row.otherwise)
     return EffectAssessment(found.effect, found.explanation.format(before=old or "off", after=new or "off"))
+
+
+def _list_cleanups(policy: str) -> set[str]:
+    return {word.strip() for word in policy.split(",")}
 
 
 def _value_in_effect(key: str, text: str | None, settings: Mapping[str, str]) -> str:

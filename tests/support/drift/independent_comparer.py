@@ -12,8 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-Finding = tuple[str, str, str, str, str | None, str | None, str]
-"""Cluster, topic, class, field, expected value, actual value, and the action of a plan."""
+Finding = tuple[str, str, str, str, str | None, str | None, str, str, str, str | None]
+"""Cluster, topic, class, field, expected value, actual value, the action of a plan, and both axes.
+
+These are the effect with its severity, and the risk of a change; None if a plan does not change it.
+"""
 
 Difference = tuple[str, str, str | None, str | None, str]
 """A finding without its cluster and topic."""
@@ -46,7 +49,9 @@ def expected_findings(
     clusters = {one["metadata"]["name"]: one for one in documents if one["kind"] == "Cluster"}
     topics = [one for one in documents if one["kind"] == "Topic"]
     found: set[Finding] = {
-        (name, "", "unknown", "", None, None, _REPORTED) for name in clusters if name not in snapshots
+        (name, "", "unknown", "", None, None, _REPORTED, "Unknown", "High", None)
+        for name in clusters
+        if name not in snapshots
     }
     for name in clusters.keys() & snapshots.keys():
         declared = {
@@ -61,8 +66,73 @@ def expected_findings(
             spec = declared.get(topic)
             differences = _undeclared(topic, row, owner) if spec is None else _declared(topic, spec, row, owner)
             observes = spec is not None and spec.get("mode") == "Observe"
-            found |= {(name, topic, *values, _REPORTED if observes else planned) for *values, planned in differences}
+            for *values, planned in differences:
+                axes = _judge(*values, spec or {}, row)  # type: ignore[misc]
+                planned = _REPORTED if observes else planned
+                found.add((name, topic, *values, planned, *axes[:2], axes[2] if planned == _CHANGE else None))
     return found
+
+
+_SEVERITIES = {"DataLoss": "Critical", "Availability": "High", "Unknown": "High", "Cost": "Medium", "Order": "Medium"}
+
+_CLASS_EFFECTS = {"missing": "Availability", "partitions": "Order", "refused": "Unknown"}
+
+_KAFKA_DEFAULTS = {
+    **{"retention.ms": "604800000", "cleanup.policy": "delete", "unclean.leader.election.enable": "false"},
+    "compression.type": "producer",
+}
+"""The defaults of Kafka's documentation, section Topic Configs, of the keys that the fleets have."""
+
+
+def _judge(
+    kind: str, field: str, expected: str | None, actual: str | None, spec: _Document, row: _Document
+) -> tuple[str, str, str]:
+    """Return effect and severity of a difference, and the risk of the change that removes it."""
+    key = field.removeprefix("config.")
+    if kind in ("config", "unmanaged"):
+        effect = _config_effect(key, expected, actual)
+    elif kind == "replicationFactor":
+        effect = "DataLoss" if min(map(int, str(actual).split(", "))) < int(str(expected)) else "Cost"
+    else:
+        effect = _CLASS_EFFECTS.get(kind, "None")
+    severity = "Critical" if kind == "missing" else _SEVERITIES.get(effect, "Low")
+    if kind == "partitions":  # compaction leaves the old values of a key in the partition where it was
+        policies = (row["config"].get("cleanup.policy", ""), spec["config"].get("cleanup.policy", ""))
+        is_ignored = "config.cleanup.policy" in spec.get("ignore", ())
+        risk = "DataLoss" if any("compact" in each for each in policies[: 1 if is_ignored else 2]) else "Disruptive"
+    elif kind == "config":
+        risk = _config_risk(key, actual, expected)
+    else:
+        risk = "DataLoss" if kind == "unexpected" else "Safe"
+    return effect, severity, risk
+
+
+def _config_effect(key: str, expected: str | None, actual: str | None) -> str:
+    """Return what the actual value does, by Kafka's documentation; without a value its default counts."""
+    default = _KAFKA_DEFAULTS.get(key)
+    wanted, found = (_meaning(key, default if each is None else each) for each in (expected, actual))
+    if wanted == found:
+        return "None"
+    if key == "retention.ms":
+        return "DataLoss" if int(str(found)) < int(str(wanted)) else "Cost"
+    if key == "cleanup.policy":  # what is cleaned up in addition is lost; what is not takes space
+        assert isinstance(wanted, set)
+        assert isinstance(found, set)
+        return "DataLoss" if found - wanted else "Cost"
+    if key == "unclean.leader.election.enable":
+        return "DataLoss" if found == "true" else "Availability"
+    return "Cost" if key == "compression.type" else "Availability"  # the others are throttles
+
+
+def _config_risk(key: str, before: str | None, after: str | None) -> str:
+    """Return the risk of a change; what the brokers have without a value is not known, and may be the worst."""
+    if key == "retention.ms":
+        return "DataLoss" if before is None or after is None or int(after) < int(before) else "Disruptive"
+    if key == "unclean.leader.election.enable":
+        is_off = after is not None and after.lower() == "false"
+        was_on = before is not None and before.lower() == "true"
+        return "Disruptive" if is_off or (after is None and was_on) else "DataLoss"
+    return "DataLoss" if key == "cleanup.policy" else "Disruptive"
 
 
 def _selects(layer: _Document, cluster: _Document) -> bool:

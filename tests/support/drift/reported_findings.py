@@ -16,7 +16,11 @@ def report_findings(fleet: Fleet, folder: Path, *words: str) -> set[Finding]:
     # Anything else means that the fleet has invalid documents or rows, which the comparer does not know.
     assert code == int(any(row["class"] == "unknown" for row in rows))
     assert "invalid" not in {row["class"] for row in rows}
-    values = ("cluster", "topic", "class", "field", "expected", "actual", "planned")
-    found: list[Finding] = [tuple(row[name] for name in values) for row in rows if row["class"] in CLASSES]
+    values = ("cluster", "topic", "class", "field", "expected", "actual", "planned", "effect", "severity")
+    found: list[Finding] = [
+        (*(row[name] for name in values), row["risk"] if row["planned"] == "Change" else None)  # type: ignore[misc]
+        for row in rows
+        if row["class"] in CLASSES
+    ]
     assert len(found) == len(set(found))
     return set(found)

@@ -16,7 +16,7 @@ from support.examples import examples
 @examples(150)
 @given(random_fleets())
 def test_a_report_has_the_findings_of_an_independent_comparer(fleet: Fleet) -> None:
-    """The report has exactly the findings that the comparer derives, with the same values and planned actions."""
+    """The report has exactly the findings that the comparer derives, with the same values and the same two axes."""
     with TemporaryDirectory() as folder:
         assert report_findings(fleet, Path(folder)) == expected_findings(fleet.documents, fleet.snapshots, OWNER)
 
@@ -27,3 +27,5 @@ def test_random_fleets_have_findings_of_every_class() -> None:
     findings = [each for fleet in fleets for each in expected_findings(fleet.documents, fleet.snapshots, OWNER)]
     assert {each[2] for each in findings} == CLASSES
     assert {each[6] for each in findings} == {"Change", "Refused", "Reported"}
+    assert {each[7] for each in findings} == {"DataLoss", "Availability", "Cost", "Order", "None", "Unknown"}
+    assert {each[9] for each in findings} == {None, "Safe", "Disruptive", "DataLoss"}

@@ -53,6 +53,8 @@ from topiarist.model.run_options import Risk
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
 from topiarist.planning.planner import make_plan_context, plan_topic
 from topiarist.schema.load import load_schema
+from unit.planning.test_risk import EFFECTS as CONFIG_EFFECTS
+from unit.planning.test_risk import MATRIX as CONFIG_MATRIX
 
 many = examples(600)
 
@@ -696,3 +698,55 @@ def test_a_finding_is_worse_by_severity_or_by_its_value_in_the_same_direction(
 def test_the_most_severe_comes_first() -> None:
     """The order of severities is that of summaries."""
     assert [each.value for each in Severity] == ["Critical", "High", "Medium", "Low"]
+
+
+SEVERITY_BY_LETTER = {"L": "Critical", "A": "High", "C": "Medium", "O": "Medium", "N": "Low"}
+"""The severity of each letter of the matrix of configs: loss, availability, cost, order, nothing."""
+
+
+@pytest.mark.parametrize("kind", [DriftClass.CONFIG, DriftClass.UNMANAGED])
+@pytest.mark.parametrize("key", sorted(CONFIG_MATRIX))
+def test_every_config_has_its_severity_in_both_directions(key: str, kind: DriftClass) -> None:
+    """The matrix by hand has each config in both directions; the severity of a difference is that of its letter."""
+    directions = set()
+    for (expected, actual, _), letter in zip(CONFIG_MATRIX[key], CONFIG_EFFECTS[key], strict=True):
+        row = make_row("eu", "orders", DriftFinding(kind, f"config.{key}", expected, actual), "2025-01-31T12:00:00Z")
+        assert row["severity"] == SEVERITY_BY_LETTER[letter], (expected, actual)
+        numbers = [float(text) for text in (expected, actual) if text.replace(".", "", 1).lstrip("-").isdigit()]
+        directions.add(expected < actual if len(numbers) < 2 else numbers[0] < numbers[1])
+    assert directions == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("key", "actual", "severity"),
+    [
+        # "when all replicas are out of sync, an out-of-sync replica may become leader": acknowledged messages are lost
+        ("unclean.leader.election.enable", "true", "Critical"),
+        ("unclean.leader.election.enable", "false", "Low"),
+        # "the maximum time we will retain a log before we will discard old log segments", by default 7 days
+        ("retention.ms", "60000", "Critical"),
+        ("retention.ms", "604800000", "Low"),
+        ("retention.ms", str(8 * DAY_MS), "Medium"),
+        # "if set to -1, no time limit is applied": disks fill
+        ("retention.ms", "-1", "High"),
+        # "the maximum size a partition can grow to before we will discard old log segments", by default no limit
+        ("retention.bytes", "1000000", "Critical"),
+        # "compact ... retains the latest value for each key", by default delete
+        ("cleanup.policy", "compact", "Critical"),
+        ("cleanup.policy", "compact,delete", "Critical"),
+        # "the minimum number of replicas that must acknowledge a write": with more, producers are refused; by default 1
+        ("min.insync.replicas", "2", "High"),
+        ("min.insync.replicas", "1", "Low"),
+        # "the largest record batch size allowed by Kafka", by default 1048588 bytes
+        ("max.message.bytes", "1000", "High"),
+        # "LogAppendTime": messages have other times than their producers gave them
+        ("message.timestamp.type", "LogAppendTime", "Medium"),
+        ("compression.type", "zstd", "Medium"),
+        ("remote.storage.enable", "true", "Medium"),
+    ],
+)
+def test_an_undeclared_value_is_judged_by_the_default_of_kafka(key: str, actual: str, severity: str) -> None:
+    """Of a value that nothing declares, Kafka's documented default is the other side, written here by hand."""
+    for kind in (DriftClass.UNMANAGED, DriftClass.CONFIG):
+        row = make_row("eu", "orders", DriftFinding(kind, f"config.{key}", None, actual), "2025-01-31T12:00:00Z")
+        assert row["severity"] == severity

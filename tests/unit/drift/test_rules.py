@@ -132,7 +132,9 @@ def test_the_first_rule_that_fits_decides(
         expected.values()
     )
     order = [each.value for each in Severity]
-    assert [one["severity"] for one in summary["worst"]] == sorted(expected.values(), key=order.index)
+    causes = [one["severity"] for one in summary["causes"]["first"]]
+    assert causes == sorted(causes, key=order.index)
+    assert causes[0] == min(expected.values(), key=order.index)
     metrics = (out / "metrics.prom").read_text()
     for severity in order:
         number = [*expected.values()].count(severity)

@@ -26,7 +26,10 @@ SAFE, DISRUPTIVE, LOSS = Risk
 DAY, HOUR, UNLIMITED = "86400000", "3600000", str(2**63 - 1)
 
 MATRIX: dict[str, list[tuple[str, str, Risk]]] = {
-    "cleanup.policy": [("delete", "compact", LOSS), ("compact", "delete", LOSS), ("compact", "compact,delete", LOSS)],
+    "cleanup.policy": [
+        *[("delete", "compact", LOSS), ("compact", "delete", LOSS), ("compact", "compact,delete", LOSS)],
+        *[("delete", "delete,compact", LOSS), ("compact,delete", "compact", LOSS), ("delete, compact", "delete", LOSS)],
+    ],
     "compression.gzip.level": [("9", "1", SAFE), ("1", "9", SAFE)],
     "compression.lz4.level": [("17", "1", SAFE), ("1", "17", SAFE)],
     "compression.type": [("zstd", word, DISRUPTIVE) for word in ("uncompressed", "lz4", "snappy", "gzip", "producer")]
@@ -78,7 +81,7 @@ MATRIX: dict[str, list[tuple[str, str, Risk]]] = {
 """What is expected of every config, in every direction: before, after, risk; written by hand."""
 
 EFFECTS = {
-    **{"cleanup.policy": "LLL", "compression.gzip.level": "CC", "compression.lz4.level": "CC"},
+    **{"cleanup.policy": "LLLLCC", "compression.gzip.level": "CC", "compression.lz4.level": "CC"},
     **{"compression.type": "CCCCCC", "compression.zstd.level": "CC", "delete.retention.ms": "LC"},
     **{"errors.deadletterqueue.group.enable": "NA", "file.delete.delay.ms": "NCN", "flush.messages": "CL"},
     **{"flush.ms": "CL", "follower.replication.throttled.replicas": "AA", "index.interval.bytes": "NCC"},
