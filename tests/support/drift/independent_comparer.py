@@ -66,10 +66,11 @@ def expected_findings(
             spec = declared.get(topic)
             differences = _undeclared(topic, row, owner) if spec is None else _declared(topic, spec, row, owner)
             observes = spec is not None and spec.get("mode") == "Observe"
-            for *values, planned in differences:
-                axes = _judge(*values, spec or {}, row)  # type: ignore[misc]
-                planned = _REPORTED if observes else planned
-                found.add((name, topic, *values, planned, *axes[:2], axes[2] if planned == _CHANGE else None))
+            for kind, field, expected, actual, change in differences:
+                effect, severity, risk = _judge(kind, field, expected, actual, spec or {}, row)
+                planned = _REPORTED if observes else change
+                axes = effect, severity, risk if planned == _CHANGE else None
+                found.add((name, topic, kind, field, expected, actual, planned, *axes))
     return found
 
 

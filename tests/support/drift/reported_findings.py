@@ -18,7 +18,7 @@ def report_findings(fleet: Fleet, folder: Path, *words: str) -> set[Finding]:
     assert "invalid" not in {row["class"] for row in rows}
     values = ("cluster", "topic", "class", "field", "expected", "actual", "planned", "effect", "severity")
     found: list[Finding] = [
-        (*(row[name] for name in values), row["risk"] if row["planned"] == "Change" else None)  # type: ignore[misc]
+        (*(row[name] for name in values), row["risk"] if row["planned"] == "Change" else None)
         for row in rows
         if row["class"] in CLASSES
     ]
