@@ -78,6 +78,7 @@ def test_no_place_is_forgotten() -> None:
         "CHANGELOG.md",
         "docs/internals/README.md",
         "docs/internals/changed-words.md",
+        "docs/comparison.md",
         "docs/glossary.md",
         "docs/README.md",
         "docs/internals/testing.md",
