@@ -102,6 +102,7 @@ class Connected:
         return answer
 
     def call(self, request: Any, *, version: int | None = None, timeout: float | None = None) -> Any:
+        assert getattr(request, "topics", []) == []  # None would ask for all topics
         return self._answer(request.name.removesuffix("Request"), timeout)
 
     def close(self) -> None:
@@ -206,6 +207,7 @@ def test_old_brokers(peers: Peers, newest: int, accepts_old: bool, is_opened: bo
     with pytest.raises(RefusedByCluster, match=r"older than Kafka 2\.8") as caught:
         connect(accepts_old_brokers=accepts_old)
     assert caught.value.reason is Reason.PREREQUISITE_MISSING
+    assert caught.value.hint == "reach Apache Kafka before 2.8 with via: ZooKeeper"
     assert not peers.connections[0].is_open
 
 

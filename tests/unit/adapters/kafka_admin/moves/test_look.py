@@ -129,6 +129,17 @@ def test_a_cluster_that_does_not_answer_is_read_again_for_some_time(monkeypatch:
     assert look.READ_PATIENCE_S <= brokers.clock.current - began <= look.READ_PATIENCE_S + 2 * look._PAUSE_S
 
 
+def test_throttles_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that denies its configs ends the read, with the right; one that is away is named apart."""
+    brokers = make_brokers(monkeypatch)
+    brokers.session.unreachable = {2}
+    assert brokers.reader().read_throttles(["brokers/1", "brokers/2"]).unreachable.keys() == {"brokers/2"}
+    denied = reply(results=[reply(error_code=31, error_message=None, resource_name="1", configs=[])])
+    brokers.session.script["DescribeConfigs"] = denied
+    with pytest.raises(TopiaristError, match="configs of brokers/1: it needs the right DescribeConfigs on the cluster"):
+        brokers.reader().read_throttles(["brokers/1"])
+
+
 def test_partitions_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has its target, the replicas that copy, and those in sync; an unknown topic has none."""
     brokers = make_brokers(monkeypatch)

@@ -407,7 +407,14 @@ def test_another_rate_of_a_batch_in_flight(brokers: MovingBrokers) -> None:
     brokers.run(plan, stop=lambda: len(brokers.seen) > 1)
     assert len(brokers.records.batches) == commits
     brokers.seen.clear()
-    brokers.run(plan, throttle=5, stop=lambda: len(brokers.seen) > 1)
+    held: list[bool] = []
+
+    def stop() -> bool:
+        held.append(brokers.records.is_held)
+        return len(brokers.seen) > 1
+
+    brokers.run(plan, throttle=5, stop=stop)
+    assert not held[-1]  # brokers copy without the lock
     assert brokers.throttles()["brokers/3"] == dict.fromkeys(RATES, "5")
     assert len(brokers.records.batches) == commits + 1
     assert not brokers.records.is_held

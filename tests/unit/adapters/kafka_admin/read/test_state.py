@@ -106,6 +106,7 @@ def test_a_cluster_without_a_controller() -> None:
     assert (state.write_block.reason, state.mode) == (Reason.NO_CONTROLLER, ClusterMode.KRAFT)
     assert (state.controller, state.controller_epoch, state.min_version) == (3, 0, MIN_VERSION)
     assert state.warnings == ("there is no controller: what is shown may be some time old",)
+    assert "controller" in state.write_block.message
     assert "ListPartitionReassignments" not in session.names()
     assert state.topics.keys() == {"a"}
 

@@ -11,15 +11,21 @@ import pytest
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, decode_topic_id, encode_topic_id
 from topiarist.adapters.kafka_admin.protocol.messages import DeleteTopicsRequest
 from topiarist.adapters.kafka_admin.write.requests import (
+    ADMIN_TIMEOUT_MS,
     Certainty,
     CreatedTopic,
     Element,
+    build_create_partitions,
+    build_create_topics,
+    build_delete_by_name,
     build_delete_topics,
     read_config_answer,
     read_create_answer,
     read_delete_answer,
     read_growth_answer,
 )
+from topiarist.kafka.types import UNPLACED
+from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, CreateTopic
 
 ID = encode_topic_id(uuid.UUID(int=1))
 
@@ -95,3 +101,25 @@ def test_deletions_name_ids_alone() -> None:
     """A name beside the id would be an error, or another topic."""
     request = DeleteTopicsRequest.decode(build_delete_topics([ID]).encode(version=6), version=6)
     assert [(each.name, encode_topic_id(each.topic_id)) for each in request.topics] == [(None, ID)]
+
+
+def test_each_request_names_the_time_that_brokers_may_take() -> None:
+    """Without it a broker would answer at once, and go on."""
+    creation, growth = CreateTopic(((1, 2),), {"k": "v"}), AddPartitions(1, (1,), ((2,),), SAFE_ASSESSMENT)
+    requests: list[Any] = [
+        build_create_topics({"a": creation}),
+        build_create_partitions({"a": growth}),
+        build_delete_topics([ID]),
+        build_delete_by_name(["a"]),
+    ]
+    assert [each.timeout_ms for each in requests] == [ADMIN_TIMEOUT_MS] * 4
+    assert [each.validate_only for each in requests[:2]] == [False, False]
+
+
+def test_a_creation_has_lists_or_counts() -> None:
+    """Kafka refuses both together; a topic that the brokers place has the counts alone."""
+    lists, counts = CreateTopic(((1, 2), (2, 3)), {"k": "v"}), CreateTopic(((UNPLACED,) * 3,) * 2, {})
+    request: Any = build_create_topics({"a": lists, "b": counts})
+    assert [(each.num_partitions, each.replication_factor) for each in request.topics] == [(-1, -1), (2, 3)]
+    assert [[one.broker_ids for one in each.assignments] for each in request.topics] == [[[1, 2], [2, 3]], []]
+    assert [one.partition_index for one in request.topics[0].assignments] == [0, 1]

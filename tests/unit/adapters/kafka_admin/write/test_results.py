@@ -15,6 +15,7 @@ from topiarist.adapters.kafka_admin.write.results import (
     build_intent,
     build_partial_record,
     find_created_result,
+    find_differences,
     find_result,
     forget_applied,
 )
@@ -291,3 +292,46 @@ def test_the_record_of_a_part_has_the_keys_that_the_topic_shows() -> None:
     nothing_set = build_partial_record(plan, topic(a="1", retention_ms="10"))
     assert nothing_set == OLD
     assert build_partial_record(DELETION, topic()) == OLD
+
+
+@pytest.mark.parametrize(
+    ("plan", "shown", "differences"),
+    [
+        (DELETION, None, []),
+        (DELETION, topic(), ["it still exists"]),
+        (DELETION, topic(topic_id="X"), ["it was recreated: it is another topic now"]),
+        (CREATION, None, ["it does not exist"]),
+        (
+            CREATION,
+            topic(((1, 2), (3, 2)), retention_ms="20"),
+            ["wanted the replicas [2, 3] of partition 1, found [3, 2]"],
+        ),
+        (CREATION, topic(((1, 2), (3,)), retention_ms="20"), ["wanted 2 replicas, found 1"]),
+        (CREATION, topic(((1, 2),)), ["wanted 2 partitions, found 1", "retention.ms: wanted 20, found not set"]),
+    ],
+)
+def test_what_differs_is_named(plan: TopicPlan, shown: TopicState | None, differences: list[str]) -> None:
+    """Each difference has both values, and the partition that it is in."""
+    assert find_differences(replace_id(write(plan), plan), shown) == differences
+
+
+def replace_id(sent: TopicWrite, plan: TopicPlan) -> TopicWrite:
+    """Return the topic with the id from before its requests; a creation has none."""
+    sent.topic_id = None if plan is CREATION else "ID"
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("shown", "record"),
+    [
+        (topic(((1, 2), (2, 3), (1, 3)), cleanup_policy="compact", retention_ms="20"), FinalRecord.PLANNED),
+        (topic(cleanup_policy="compact", retention_ms="20"), FinalRecord.PARTIAL),
+        (topic(GROWN, a="1", retention_ms="10"), FinalRecord.PARTIAL),
+    ],
+)
+def test_the_record_of_a_change_that_was_made_otherwise(shown: TopicState, record: FinalRecord) -> None:
+    """It is the planned one only if all partitions and all values are there."""
+    found = find_result(write(change_plan()), shown, now=1.0)
+    assert found
+    assert found.outcome
+    assert (found.outcome.result, found.record) == (Result.DIFFERS, record)
