@@ -29,7 +29,7 @@ from topiarist.kubernetes.metrics import Metrics
 from topiarist.model.policy import CHANGE_VARIABLES, TOPIC_VARIABLES
 from topiarist.planning.risk import RISK_TABLE as RISKS
 from topiarist.planning.risk import ChangeRisk, NumberRisks, WordRisks
-from topiarist.schema.load import FieldTable, Schema
+from topiarist.schema.load import Field, FieldTable, Schema
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,10 +48,16 @@ def load_schema(name: str) -> Schema:
     return document
 
 
+def is_repeated_source(field: Field) -> bool:
+    """Return whether a field is the file or Secret of a certificate or key, described before for another one."""
+    return field.meaning.startswith("As `") and field.path.endswith((".file", ".secretKeyRef"))
+
+
 def schema_part(document: Schema, head: str = "field") -> str:
-    """Return all fields of a manifest's schema, or all values of the chart's."""
+    """Return all fields of a manifest's schema, or all values of the chart's; the sources of secrets only once."""
     fields = FieldTable(document, linked=False).list_fields(document)
-    return table((head, "takes", "meaning"), ((f"`{field.path}`", field.kind, field.meaning) for field in fields))
+    rows = ((f"`{field.path}`", field.kind, field.meaning) for field in fields if not is_repeated_source(field))
+    return table((head, "takes", "meaning"), rows)
 
 
 def document_part(document: Schema, left_out: Container[str] = ()) -> str:
