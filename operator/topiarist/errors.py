@@ -116,6 +116,7 @@ class Reason(str, Enum):
     THROTTLED = "Throttled", Exit.ERROR, True
     RECORDS_BLOCKED = "RecordsBlocked", Exit.ERROR, True
     RECORDS_LOST = "RecordsLost", Exit.ERROR
+    RECORDS_REFUSED = "RecordsRefused", Exit.ERROR
 
     # The cluster has a write block.
     KRAFT_CONTROLLER = "KRaftController", Exit.REFUSED

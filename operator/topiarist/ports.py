@@ -54,14 +54,10 @@ def drop_notice(_text: str) -> None:
 
 
 class WriteControl(Struct, frozen=True):
-    """A limit on the pace of writes, and a check directly before each write.
-
-    ``on_notice`` is called with what the cluster did otherwise than it was asked to, beside the topics of the plan.
-    """
+    """A limit on the pace of writes, and a check directly before each write."""
 
     throttle: Throttle | None = None
     guard: WriteGuard = write_all
-    on_notice: Callable[[str], None] = drop_notice
 
 
 NO_CONTROL = WriteControl()

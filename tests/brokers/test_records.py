@@ -56,11 +56,12 @@ def session(kraft: KraftFixture) -> Iterator[Session]:
 def start(
     kraft: KraftFixture, topic: RecordsTopic, owner: str, seconds: float, step: str = ""
 ) -> subprocess.Popen[str]:
-    """Start a process that commits in a loop, with a short lease."""
+    """Start a process that commits in a loop, with a short lease: up to its end for a process that kills itself."""
     tests = Path(__file__).parents[1]
     code = (
         "import sys; from topiarist.adapters.kafka_admin.records import transactions;"
-        "transactions.LEASE_S = 11.0; from support.kafka.records_process import main; main(*sys.argv[1:])"
+        f"transactions.LEASE_S = 11.0; transactions.MARGIN_S = {0.0 if step else 10.0};"
+        "from support.kafka.records_process import main; main(*sys.argv[1:])"
     )
     words = [kraft.kafka.bootstrap, topic.name, owner, str(seconds), *([step] if step else [])]
     search = os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")])

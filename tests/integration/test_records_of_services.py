@@ -20,7 +20,6 @@ from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.outcome import Result
 from topiarist.model.state import WriteBlock
-from topiarist.ports import WriteControl
 
 NEW = spec("new", partitions=2, replicationFactor=3)
 
@@ -82,8 +81,8 @@ def test_after_a_failed_first_apply_all_reads_work(service: str, how: str) -> No
 def test_what_the_service_did_otherwise_is_said(service: str) -> None:
     """A first apply makes the topic of records as the service takes it, and says what it lacks; then never again."""
     kafka, notices = SERVICES[service](), list[str]()
-    control = WriteControl(on_notice=notices.append)
-    assert [each.result for each in kafka.open().apply(kafka.plan(NEW), lambda: False, control)] == [Result.DONE]
+    outcomes = kafka.apply(kafka.plan(NEW), kafka.open(on_notice=notices.append))
+    assert [each.result for each in outcomes] == [Result.DONE]
     wanted = {
         "serverless": ["without min.insync.replicas=2, unclean.leader.election.enable=false"],
         "both": ["without min.insync.replicas=2, unclean.leader.election.enable=false"],
@@ -96,8 +95,38 @@ def test_what_the_service_did_otherwise_is_said(service: str) -> None:
     made = kafka.cluster.topics[RECORDS]
     assert int(made.config.get("min.insync.replicas", "1")) <= len(made.replicas[0])
     notices.clear()
-    list(kafka.open().apply(kafka.plan(NEW, spec("more")), lambda: False, control))
+    list(kafka.apply(kafka.plan(NEW, spec("more")), kafka.open(on_notice=notices.append)))
     assert notices == []
+
+
+@pytest.mark.parametrize("words", [("apply", "--yes"), ("freeze", "--reason", "a test")])
+def test_each_command_that_makes_the_topic_says_what_it_lacks(bench: Bench, words: tuple[str, ...]) -> None:
+    """The command that writes first makes the topic of records, and its notice names the cluster."""
+    bench.serve(SERVICES["serverless"]())
+    command, *options = words
+    found = run_topiarist(command, str(bench.folder / "all.yaml"), *options)
+    assert found.code == Exit.DONE
+    assert "prod: __topiarist was made without min.insync.replicas=2" in found.err
+
+
+def test_a_refused_topic_of_records_has_its_own_reason(bench: Bench) -> None:
+    """A creation that a policy refuses, and a transaction that is refused for good, are no unreadable content."""
+    kafka = SERVICES["kafka"]()
+    bench.serve(kafka)
+    manifests = str(bench.folder / "all.yaml")
+    kafka.cluster.reshape = lambda topic: (44, "no internal topics here") if topic.name == RECORDS else (0, "")
+    for command in (("apply", manifests, "--yes"), ("freeze", manifests, "--reason", "a test")):
+        found = run_topiarist(*command)
+        assert (found.code, "no internal topics here" in found.err) == (Exit.ERROR, True), found
+    for code in (44, 87):
+        kafka.always = lambda name, now, code=code: code if name == "InitProducerId" else None  # type: ignore[misc]
+        with pytest.raises(TopiaristError) as caught:
+            kafka.open().prepare_records()
+        assert caught.value.reason is Reason.RECORDS_REFUSED
+    kafka.always = lambda name, now: None
+    with pytest.raises(TopiaristError) as caught:
+        kafka.open().prepare_records()
+    assert (caught.value.reason, "spec.kafka.records: None" in caught.value.hint) == (Reason.RECORDS_REFUSED, True)
 
 
 def test_transactions_are_tried_before_the_topic_is_made() -> None:

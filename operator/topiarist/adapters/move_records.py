@@ -6,6 +6,7 @@ on the topic of records. A move that fails later leaves ZooKeeper closed, and th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -36,7 +37,15 @@ class RecordsMove:
     The timeouts are in seconds. Raises the errors of both adapters.
     """
 
-    def __init__(self, spec: ClusterSpec, *, owner: str, connect_timeout: float = 10.0, lock_timeout: float) -> None:
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        *,
+        owner: str,
+        connect_timeout: float = 10.0,
+        lock_timeout: float,
+        on_notice: Callable[[str], None],
+    ) -> None:
         if spec.zookeeper is None or spec.kafka is None:
             raise ValueError("both sections are needed")
         self._cluster_id = spec.cluster_id
@@ -50,7 +59,11 @@ class RecordsMove:
         )
         try:
             self._kafka = load_kafka_cluster()(
-                spec.kafka, owner=owner, connect_timeout=connect_timeout, lock_timeout=lock_timeout
+                spec.kafka,
+                owner=owner,
+                connect_timeout=connect_timeout,
+                lock_timeout=lock_timeout,
+                on_notice=on_notice,
             )
         except BaseException:
             self._zookeeper.close()

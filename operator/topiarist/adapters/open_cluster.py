@@ -12,7 +12,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import LeftRecords
-from topiarist.ports import OpenCluster, UsageReader
+from topiarist.ports import OpenCluster, UsageReader, drop_notice
 
 if TYPE_CHECKING:
     from topiarist.adapters.kafka_admin.cluster import KafkaCluster
@@ -22,12 +22,18 @@ ZOOKEEPER_TIMEOUT_S = 5.0
 
 
 def open_cluster(
-    spec: ClusterSpec, *, owner: str, connect_timeout: float = 10.0, lock_timeout: float = 60.0
+    spec: ClusterSpec,
+    *,
+    owner: str,
+    connect_timeout: float = 10.0,
+    lock_timeout: float = 60.0,
+    on_notice: Callable[[str], None] = drop_notice,
 ) -> OpenCluster:
     """Open a session with the cluster at ``spec.access``.
 
-    ``owner`` is stored in the lock; the timeouts are in seconds. Raises ``Unreachable`` if no server answers in time,
-    ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails.
+    ``owner`` is stored in the lock; the timeouts are in seconds. ``on_notice`` receives what the brokers did otherwise
+    than asked for with the topic of records; a caller that writes shows it. Raises ``Unreachable`` if no server answers
+    in time, ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails.
     """
     match spec.access:
         case ZooKeeperAccess(connect, jute_max_buffer, credentials):
@@ -49,6 +55,7 @@ def open_cluster(
                 connect_timeout=connect_timeout,
                 lock_timeout=lock_timeout,
                 read_left_records=_make_left_records_reader(spec, owner, min(connect_timeout, ZOOKEEPER_TIMEOUT_S)),
+                on_notice=on_notice,
             )
         case None:
             raise TopiaristError(Reason.INVALID_MANIFEST, f"Cluster {spec.name}: it has no address")

@@ -267,7 +267,15 @@ def _config_keys(key: str) -> set[tuple[str, str]]:
     return {(each.value, f"config.{key}") for each in (DriftClass.CONFIG, DriftClass.UNMANAGED)}
 
 
+def find_planned(plan: TopicPlan) -> set[tuple[str, str]]:
+    """Return the findings that changes and refusals of a plan are about, by class and field."""
+    changes = (_keys_of(plan, each) for each in plan.changes)
+    return set().union(*changes, *(_refusal_keys(plan, each) for each in plan.refusals))
+
+
 def _keys_of(plan: TopicPlan, change: Change) -> set[tuple[str, str]]:
+    if isinstance(change, UpdateConfig):
+        return set().union(*(_config_keys(each.key) for each in change.items))
     return {(each.drift_class.value, each.field) for each in _change_findings(plan, change)}
 
 

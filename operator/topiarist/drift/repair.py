@@ -19,7 +19,7 @@ from topiarist.adapters.manifests.edit import edit_document
 from topiarist.adapters.manifests.source import Document
 from topiarist.desired.export import to_scalars
 from topiarist.drift.exceptions import KIND
-from topiarist.drift.findings import NEVER_ACCEPTED, DriftClass, FindingRow, keep_selected
+from topiarist.drift.findings import NEVER_ACCEPTED, DriftClass, FindingRow, find_planned, keep_selected
 from topiarist.drift.rows import find_spec
 from topiarist.errors import FieldPath, Reason, TopiaristError
 from topiarist.model.plan import Plan
@@ -45,9 +45,9 @@ def keep_findings(plan: Plan, rows: Iterable[FindingRow]) -> tuple[Plan, list[Un
         selected[row["topic"]].add((row["class"], row["field"]))
     topics = [keep_selected(each, selected[each.topic]) for each in plan.topics if each.topic in selected]
     kept = replace(plan, topics=tuple(each for each in topics if each.changes or each.refusals))
-    planned = {each.topic for each in kept.topics}
+    planned = {(each.topic, *key) for each in kept.topics for key in find_planned(each)}
     why = "a plan changes nothing about it now: it is only reported, or it is over"
-    return kept, [Unfixed(row, why) for row in rows if row["topic"] not in planned]
+    return kept, [Unfixed(row, why) for row in rows if (row["topic"], row["class"], row["field"]) not in planned]
 
 
 class FileEdit(NamedTuple):

@@ -418,6 +418,7 @@ class ClusterSession:
                 owner=self._owner,
                 connect_timeout=CONNECT_TIMEOUT_S,
                 lock_timeout=LOCK_TIMEOUT_S,
+                on_notice=lambda text: log.warning("the topic of records: %s", text, extra={"cluster": spec.name}),
             ).enable_decode_cache()
             self._open, self._opened_for = opened, ()  # closed after an error of the read
             self.cluster_id = opened.read_cluster_id()

@@ -201,11 +201,12 @@ class TopicResult(NamedTuple):
 
     @property
     def is_deferred(self) -> bool:
-        """Return whether the topic is left to the next reconciliation (skipped or conflict).
+        """Return whether the topic is left to the next reconciliation: skipped, a conflict, or made otherwise.
 
         A topic that waits for a batch of moves is not: it waits for brokers, which takes longer.
         """
-        deferred = self.outcome is not None and self.outcome.result in (Result.SKIPPED, Result.CONFLICT)
+        left = (Result.SKIPPED, Result.CONFLICT, Result.DIFFERS)
+        deferred = self.outcome is not None and self.outcome.result in left
         return deferred and self.state is not SyncState.MOVING
 
     @property

@@ -501,11 +501,7 @@ def apply_plans(
             plan,
             stop=stop,
             on_outcome=on_outcome,
-            control=WriteControl(
-                waits.get(plan.cluster),
-                sessions.guard_of(plan.cluster),
-                lambda text: listener.on_message(text, important=True),
-            ),
+            control=WriteControl(waits.get(plan.cluster), sessions.guard_of(plan.cluster)),
             move_options=MoveOptions(
                 sessions.specs[plan.cluster].moves,
                 not settings.no_wait,

@@ -319,7 +319,13 @@ class ClusterSessions:
         notice.start()
         try:
             return open_cluster(
-                spec, owner=settings.owner, connect_timeout=settings.connect_timeout, lock_timeout=settings.lock_timeout
+                spec,
+                owner=settings.owner,
+                connect_timeout=settings.connect_timeout,
+                lock_timeout=settings.lock_timeout,
+                on_notice=lambda text: self._listener.on_message(
+                    f"{spec.name}: {text}" if spec.name else text, important=True
+                ),
             )
         except TopiaristError as error:
             if error.reason is Reason.UNREACHABLE and not error.hint:

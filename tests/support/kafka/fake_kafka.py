@@ -58,9 +58,9 @@ class FakeKafka(MemoryBroker):
         self.access = KafkaAccess("fake:9092")
         self.delayed: list[tuple[float, Any]] = []
 
-    def open(self, owner: str = "default", *, lock_timeout: float = 600.0, session: Any = None) -> KafkaCluster:
-        """Return the cluster as one process sees it, over ``session`` if one is given."""
-        return _ClusterOverFake(session or FakeSession(self, self.hook), owner, lock_timeout)
+    def open(self, owner: str = "default", *, session: Any = None, **options: Any) -> KafkaCluster:
+        """Return the cluster as one process sees it, over ``session`` if one is given; ``options`` of a cluster."""
+        return _ClusterOverFake(session or FakeSession(self, self.hook), owner, **{"lock_timeout": 600.0, **options})
 
     def read(self, owner: str = "default") -> ClusterState:
         """Return the state as a new process reads it for a plan."""
@@ -157,9 +157,9 @@ class FakeSession(MemorySession):
 class _ClusterOverFake(KafkaCluster):
     """The product's cluster, with the session of a process in memory, and its virtual time."""
 
-    def __init__(self, session: FakeSession, owner: str, lock_timeout: float) -> None:
+    def __init__(self, session: FakeSession, owner: str, **options: Any) -> None:
         with patch.object(cluster_module, "Session", lambda access, timeout: session):
-            super().__init__(session.access, owner=owner, lock_timeout=lock_timeout)
+            super().__init__(session.access, owner=owner, **options)
 
     def _open_records(self) -> RecordsRun:
         run = super()._open_records()

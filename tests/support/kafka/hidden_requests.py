@@ -8,9 +8,9 @@ run_topiarist("plan", bench.folder / "all.yaml")
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,10 +18,13 @@ from support.builders import spec
 from support.cli.runs import document
 from support.kafka.fake_kafka import FakeKafka, FakeSession, no_hook
 from topiarist.adapters import open_cluster
+from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.adapters.kafka_admin.connection.connection import Message
 from topiarist.adapters.kafka_admin.read import sync
 from topiarist.adapters.kafka_admin.usage import reader
 from topiarist.adapters.kafka_admin.write import chunks, writer
+
+AnyKafka = TypeVar("AnyKafka", bound=FakeKafka)
 
 BEFORE = [
     spec("grown", partitions=1, replicationFactor=2),
@@ -99,8 +102,12 @@ class Bench:
         list(kafka.apply(kafka.plan(*BEFORE)))
         return self.serve(kafka)
 
-    def serve(self, kafka: HidingKafka) -> HidingKafka:
+    def serve(self, kafka: AnyKafka) -> AnyKafka:
         """Let the command line reach these brokers."""
-        self._patch.setattr(open_cluster, "load_kafka_cluster", lambda: lambda *_, owner, **__: kafka.open(owner))
+
+        def open_brokers(*_: object, owner: str, on_notice: Callable[[str], None], **__: object) -> KafkaCluster:
+            return kafka.open(owner, on_notice=on_notice)
+
+        self._patch.setattr(open_cluster, "load_kafka_cluster", lambda: open_brokers)
         self._patch.setattr(reader, "Session", lambda *_, **__: FakeSession(kafka, no_hook))
         return kafka

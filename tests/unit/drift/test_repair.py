@@ -143,6 +143,26 @@ def test_a_cause_of_the_report_is_repaired_alone(fleet: Path) -> None:
     assert keys_after(fleet) == [key for key in ALL if key[1] != "clicks"]
 
 
+def test_a_plan_names_each_finding_that_it_does_not_repair(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A finding that is over is named, also if another one of its topic is planned."""
+    (gone,) = [
+        row["id"]
+        for row in read_rows(fleet.parent / "report")
+        if (row["cluster"], row["topic"], row["field"]) == ("eu", "orders", "config.retention.ms")
+    ]
+    orders = owned_topic("orders", config={"retention.ms": WEEK, "min.insync.replicas": "1"})
+    write_snapshot(fleet.parent / "snapshots", "eu", cluster_state("eu", orders))
+    capsys.readouterr()
+    words = ("--topic", "orders", "--cluster", "eu", "--snapshots", str(fleet.parent / "snapshots"))
+    assert fix(fleet, "plan", *words) == 0
+    said = capsys.readouterr()
+    assert "Plan: 1 to configure." in said.out
+    assert [line for line in said.err.splitlines() if line.startswith("not repaired")] == [
+        f"not repaired: {gone} orders on eu: config.retention.ms:"
+        " a plan changes nothing about it now: it is only reported, or it is over"
+    ]
+
+
 def test_ids_are_those_of_the_key_alone(fleet: Path) -> None:
     """The id of a finding is the same in all reports, whatever its values are, and no two findings share one."""
     rows = read_rows(fleet.parent / "report")

@@ -69,6 +69,29 @@ def test_what_is_declared_is_made_and_then_in_step() -> None:
     assert len(view.actual.replicas) == 3
 
 
+def test_a_topic_that_was_made_otherwise_is_looked_at_again_soon() -> None:
+    """The pass reports what the brokers made, with an Event; the next one comes soon, and goes on from what exists."""
+
+    class Otherwise(MemoryCluster):
+        """A cluster that makes one partition of three, and says so."""
+
+        def apply(self, plan: Plan, stop: Callable[[], bool], control: WriteControl = NO_CONTROL) -> Iterator[Outcome]:
+            for _ in super().apply(plan, stop, control):
+                self.state = replace(self.state, topics={"orders": owned_topic("orders", 1)})
+                yield Outcome("orders", Result.DIFFERS, Reason.MADE_OTHERWISE, "wanted 3 partitions, found 1")
+
+    port = Otherwise(states.cluster())
+    wanted = make_request(resource_bodies.cluster(), resource_bodies.topic("orders"))
+    view = reconcile_topics(port, wanted)["orders"]
+    assert (view.state, refusal_reasons(view)) == (SyncState.REFUSED, [Reason.MADE_OTHERWISE])
+    assert view.is_in_progress
+    events = [*topic_events("main", {}, view)]
+    assert [(each.reason, each.warning) for each in events] == [("MadeOtherwise", True)]
+    assert "wanted 3 partitions, found 1" in events[0].message
+    later = reconcile_topics(MemoryCluster(port.state), wanted)["orders"]
+    assert (later.state, refusal_reasons(later)) == (SyncState.CHANGED, [])
+
+
 def test_a_topic_of_others_is_not_taken_over() -> None:
     """The operator adopts an existing topic only if the Cluster's adopt permits it."""
     port = MemoryCluster(states.cluster(states.topic("orders", managed_keys=None, config={"flush.ms": "7"})))

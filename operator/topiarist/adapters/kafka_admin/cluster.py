@@ -57,7 +57,7 @@ from topiarist.model.state import (
 )
 from topiarist.planning.builder import find_impossible
 from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
-from topiarist.ports import NO_CONTROL, FoundRefusals, MoveOptions, WriteControl
+from topiarist.ports import NO_CONTROL, FoundRefusals, MoveOptions, WriteControl, drop_notice
 
 if TYPE_CHECKING:
     from topiarist.adapters.kafka_admin.moves.look import MoveReader
@@ -88,7 +88,8 @@ class KafkaCluster:
     """The connections of one run to one cluster. Use as a context manager, or call ``close``.
 
     ``owner`` is stored in the lock; the timeouts are in seconds. ``read_left_records`` reads what ZooKeeper holds of
-    topiarist, None if the address of ZooKeeper is not known. Raises ``Unreachable`` if no broker answers in time,
+    topiarist, None if the address of ZooKeeper is not known. ``on_notice`` receives what the brokers did otherwise than
+    asked for with the topic of records, whatever made it. Raises ``Unreachable`` if no broker answers in time,
     ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails.
     """
 
@@ -100,6 +101,7 @@ class KafkaCluster:
         connect_timeout: float = 10.0,
         lock_timeout: float = 60.0,
         read_left_records: Callable[[], LeftRecords] | None = None,
+        on_notice: Callable[[str], None] = drop_notice,
     ) -> None:
         self._session = Session(access, connect_timeout)
         self._owner = owner
@@ -107,6 +109,7 @@ class KafkaCluster:
         self._records_topic = access.records
         self._records_topic_id = access.records.known_id if access.records else ""
         self._read_left_records = read_left_records
+        self._on_notice = on_notice
         self._recorded_ids: Mapping[str, str | None] = {}
         self._number: int | None = None
         self._recent: tuple[RecentState, RecordsRun] | None = None
@@ -219,11 +222,7 @@ class KafkaCluster:
                 recent, known = self._take_recent()
                 run = self._open_records_to_write(known)
                 reader = FirstLook(TopicReader(self._session, run), recent, lambda: run.number)
-                try:
-                    yield from Writer(self._session, run, reader, plan, stop, control).execute()
-                finally:
-                    for notice in run.notices:
-                        control.on_notice(notice)
+                yield from Writer(self._session, run, reader, plan, stop, control).execute()
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Return the refusals of the brokers by topic; write nothing."""
@@ -438,6 +437,7 @@ class KafkaCluster:
                 lambda names: TopicReader(self._session).look(names).topics,
                 self._read_leader_epoch,
                 self._require_moved,
+                self._on_notice,
             ),
             topic=self._records_topic._replace(known_id=self._records_topic_id),
             lock_timeout=self._lock_timeout,

@@ -119,6 +119,7 @@ class _Moves:
                     owner=self._settings.owner,
                     connect_timeout=self._settings.connect_timeout,
                     lock_timeout=self._settings.lock_timeout,
+                    on_notice=lambda text: terminal.log(_label_lines(name, [text])),
                 )
             return work(self._open[name])
 

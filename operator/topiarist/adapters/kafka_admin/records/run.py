@@ -57,6 +57,7 @@ from topiarist.model.access import DEFAULT_RECORDS_TOPIC, RecordsTopic
 from topiarist.model.moves import BatchRecord
 from topiarist.model.outcome import FreezeResult, Result
 from topiarist.model.state import Freeze, LeftRecords, WriteBlock, find_records_block
+from topiarist.ports import drop_notice
 
 # Find out whether ZooKeeper still holds records that a run through the brokers must not ignore.
 #
@@ -111,15 +112,17 @@ HINT_RUN_AGAIN = "run again: changes that were made are recognized"
 
 
 class ClusterView(NamedTuple):
-    """The questions of a run over the records to its cluster.
+    """The questions of a run over the records to its cluster, and its notices.
 
     ``look`` reads topics after a sync, to resolve intents. ``leader_epoch`` reads the epoch of the controller, None if
     it does not answer at once. ``require_moved`` raises ``TopiaristError`` if records are left in ZooKeeper.
+    ``on_notice`` receives what is otherwise than wanted of a topic of records that the run makes.
     """
 
     look: Callable[[Collection[str]], PresentTopics]
     leader_epoch: Callable[[], int | None] = lambda: None
     require_moved: Callable[[Records], None] = lambda records: None
+    on_notice: Callable[[str], None] = drop_notice
 
 
 class RecordsRun:
@@ -129,7 +132,6 @@ class RecordsRun:
     records again, since other runs may have written.
 
     Its public methods are the port through which topics and moves are written. ``lock_timeout`` is in seconds.
-    ``notices`` say what is otherwise than wanted of a topic of records that this run has made.
 
     The id of the topic is compared after each commit: by ``note_look``, for a caller that reads topics anyway, else
     before the next Admin request or commit, and at once if the lock is given up.
@@ -161,7 +163,6 @@ class RecordsRun:
         self._known_epoch: int | None = None
         self._found: FoundTopic | None = None
         self._created_id = ""  # of a topic that this run has made, until its first commit
-        self.notices: tuple[str, ...] = ()
         self._is_seen = False
         self._records = Records()
         self._send_until: float | None = None
@@ -396,12 +397,14 @@ class RecordsRun:
         except (OutcomeUnknown, Disconnected) as error:
             raise _not_begun(error) from error
         except TopiaristError as error:
-            is_permanent = error.reason in (Reason.UNREADABLE, Reason.PREREQUISITE_MISSING) and not error.hint
+            is_permanent = error.reason in (Reason.RECORDS_REFUSED, Reason.PREREQUISITE_MISSING) and not error.hint
             raise TopiaristError(
                 error.reason, str(error.args[0]), HINT_NO_RECORDS if is_permanent else error.hint
             ) from error
         created = create_topic(self._session, self._topic, self._clock)
-        self._created_id, self.notices = created.own_id, created.notices
+        self._created_id = created.own_id
+        for notice in created.notices:
+            self._cluster.on_notice(notice)
         return created.found
 
     def _require_absent(self) -> None:

@@ -189,7 +189,7 @@ def _is_accepted(answer: _Answer) -> bool:
 
 def _creation_error(session: RecordsSession, name: str, answer: _Answer) -> TopiaristError:
     right = f"Create on the topic {name}"
-    error = session.error_of(answer.code, f"cannot create {name}", right, answer.message)
+    error = transactions.as_refused_write(session.error_of(answer.code, f"cannot create {name}", right, answer.message))
     if answer.code in _REFUSALS or answer.code in error_codes.PERMANENT_CODES:
         return TopiaristError(error.reason, str(error.args[0]), error.hint or HINT_NO_RECORDS)
     return error
@@ -204,7 +204,7 @@ def _set_min_in_sync(session: RecordsSession, name: str, count: int) -> None:
     for each in answer.responses:
         if each.error_code:
             what, right = f"cannot set {_MIN_IN_SYNC}={count} of {name}", f"AlterConfigs on the topic {name}"
-            raise session.error_of(each.error_code, what, right, each.error_message)
+            raise transactions.as_refused_write(session.error_of(each.error_code, what, right, each.error_message))
 
 
 def _describe_differences(name: str, wanted: _Form, sent: _Form, made: _Answer) -> Iterator[str]:

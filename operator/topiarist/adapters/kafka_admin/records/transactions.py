@@ -304,12 +304,22 @@ class Producer:
         times: tuple[float, float] | None = None,
     ) -> Message:
         """Send a request until it is answered; a lost answer is asked for again with the same epoch and sequence."""
-        return repeat(self._session, self._clock, what, find, send, again, self._right, times)
+        try:
+            return repeat(self._session, self._clock, what, find, send, again, self._right, times)
+        except TopiaristError as error:
+            raise as_refused_write(error) from error.__cause__
 
     def _right(self, code: int) -> str:
         if code == error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             return f"Write on the transactional id {self._transactional_id}"
         return f"Write on the topic {self._topic}"
+
+
+def as_refused_write(error: TopiaristError) -> TopiaristError:
+    """Return the error of a write of records; a code that only ends a read gets the reason of a refused write."""
+    if error.reason is not Reason.UNREADABLE:
+        return error
+    return TopiaristError(Reason.RECORDS_REFUSED, str(error.args[0]), error.hint)
 
 
 def repeat(  # noqa: PLR0913 -- the request is four of them
