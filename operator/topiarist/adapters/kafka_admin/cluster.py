@@ -112,6 +112,7 @@ class KafkaCluster:
         self._on_notice = on_notice
         self._recorded_ids: Mapping[str, str | None] = {}
         self._number: int | None = None
+        self._previous: ClusterState | None = None
         self._recent: tuple[RecentState, RecordsRun] | None = None
         self._session.any_broker()
 
@@ -150,7 +151,7 @@ class KafkaCluster:
         if records.number != self._number:
             self._number, self._session.changed_at = records.number, time.monotonic()  # another run may have written
         self._records_topic_id = records.meta.topic_id if records.meta else self._records_topic_id
-        state = read_state(self._session, view_records(records))
+        state = self._previous = read_state(self._session, view_records(records), self._previous)
         if records.meta:
             try:
                 with translate_errors():

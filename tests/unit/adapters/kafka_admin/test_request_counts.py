@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,20 +27,18 @@ OLD = {"retention.ms": 1000000}
 BEFORE = spec("a", **SMALL, config=OLD)
 
 SYNC = Counter(DescribeQuorum=1, ApiVersions=1)
-"""The end of the metadata log, and how far the broker is: before each read, and between a list and its metadata."""
+"""The end of the metadata log, and how far the broker is: before each read."""
 
-READ = (
-    SYNC
-    + SYNC
-    + Counter(
-        Metadata=3,  # the topic of records; all topics before and after their configs
-        ListOffsets=1,  # the end of the records
-        Fetch=1,  # the records
-        ListPartitionReassignments=2,  # before and after the metadata: only then both fit
-        DescribeConfigs=1,  # of all topics
-        DescribeCluster=1,  # brokers that are fenced
-    )
+READ = SYNC + Counter(
+    Metadata=2,  # the topic of records; all topics, after their configs
+    ListOffsets=1,  # the end of the records
+    Fetch=1,  # the records
+    ListPartitionReassignments=1,  # after the metadata, which have the lists of the last read
+    DescribeConfigs=1,  # of all topics
 )
+
+READ_AFTER_CHANGES = SYNC + Counter(Metadata=1, ListPartitionReassignments=1, DescribeConfigs=1)
+"""What a read costs more if a topic is new or has other replica lists: it is read until two looks at it agree."""
 
 ACQUIRE = Counter(
     Produce=1,  # the claim
@@ -96,9 +96,9 @@ class _CountedSession(Session):
 @pytest.mark.parametrize(
     ("wanted", "sent", "total"),
     [
-        (spec("a", **SMALL, config={"retention.ms": 2000000}), CHANGE + Counter(IncrementalAlterConfigs=1), 36),
-        (spec("a", partitions=2, replicationFactor=2, config=OLD), CHANGE + Counter(CreatePartitions=2), 37),
-        (spec("b", **SMALL), Counter(CreateTopics=2), 30),
+        (spec("a", **SMALL, config={"retention.ms": 2000000}), CHANGE + Counter(IncrementalAlterConfigs=1), 31),
+        (spec("a", partitions=2, replicationFactor=2, config=OLD), CHANGE + Counter(CreatePartitions=2), 32),
+        (spec("b", **SMALL), Counter(CreateTopics=2), 25),
     ],
     ids=["config", "growth", "creation"],
 )
@@ -111,6 +111,7 @@ def test_one_change(wanted: TopicSpec, sent: Counter[str], total: int, monkeypat
     session = _CountedSession(kafka)
     cluster = kafka.open(session=session)
     for specs in ([BEFORE], [BEFORE, wanted] if wanted.topic != BEFORE.topic else [wanted]):
+        cluster.read()  # a pass without changes
         session.connection.sent.clear()
         kafka.catch_up()
         plan = kafka.plan(*specs, cluster=cluster)
@@ -119,3 +120,42 @@ def test_one_change(wanted: TopicSpec, sent: Counter[str], total: int, monkeypat
         assert [each.result for each in kafka.apply(replace(plan, capabilities=unknown), cluster)] == [Result.DONE]
     assert Counter(session.connection.sent) == READ + WRITE + sent
     assert len(session.connection.sent) == total
+
+
+def _recreate(kafka: FakeKafka) -> None:
+    old = kafka.cluster.topics.pop("a")
+    kafka.cluster.add("a", *old.replicas)
+
+
+def _move(kafka: FakeKafka) -> None:
+    kafka.cluster.topics["a"] = dataclasses.replace(kafka.cluster.topics["a"], replicas=((3, 2),))
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        (lambda kafka: None, Counter()),
+        (lambda kafka: kafka.cluster.change("a", retention_ms="7"), Counter()),
+        (lambda kafka: kafka.cluster.topics.pop("a"), Counter(Metadata=1)),  # whether the id of its record is hidden
+        (lambda kafka: kafka.cluster.add("new", (1, 2)), READ_AFTER_CHANGES),
+        (_recreate, READ_AFTER_CHANGES),
+        (_move, READ_AFTER_CHANGES),
+    ],
+    ids=["nothing", "config", "deletion", "creation", "recreation", "move"],
+)
+def test_a_session_that_knows_the_cluster_reads_what_a_new_one_reads(
+    change: Callable[[FakeKafka], object], more: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever other clients did since its last read; and it costs more only if metadata changed."""
+    monkeypatch.setattr(sync, "LIST_SETTLE_S", 0.0)
+    kafka = FakeKafka()
+    kafka.cluster.add(TRANSACTIONS_TOPIC, (1, 2, 3))
+    list(kafka.apply(kafka.plan(BEFORE, spec("b", **SMALL))))
+    session = _CountedSession(kafka)
+    cluster = kafka.open(session=session)
+    cluster.read()
+    change(kafka)
+    kafka.catch_up()
+    session.connection.sent.clear()
+    assert cluster.read() == kafka.read()
+    assert Counter(session.connection.sent) == READ + more

@@ -100,29 +100,33 @@ class _Topics(NamedTuple):
     """All topics; ``unsettled`` have replica lists that may be those of a reassignment that has ended."""
 
     metadata: ClusterMetadata
+    watch: ReassignmentsWatch
     configs: Mapping[str, Mapping[str, str]]
     known: KnownConfigs | None
     unsettled: Collection[str] = ()
 
 
-def read_state(session: Session, records: RecordsView) -> ClusterState:
+def read_state(session: Session, records: RecordsView, previous: ClusterState | None = None) -> ClusterState:
     """Read everything that a plan needs.
 
+    ``previous`` is a state that the same session has read before: with it, a cluster as it was costs fewer requests.
     Topics that cannot be read are in ``topic_errors``. Raises ``TopiaristError``: ``NoPermission`` without the right to
     describe configs, ``Unreachable`` if no broker can be read.
     """
-    return read_again(lambda: _read_state(session, records))
+    return read_again(lambda: _read_state(session, records, previous))
 
 
-def _read_state(session: Session, records: RecordsView) -> ClusterState:
+def _read_state(session: Session, records: RecordsView, previous: ClusterState | None) -> ClusterState:
     write_block, synced = _sync_or_block(session)
     connection, warnings = synced.connection, list(synced.warnings)
-    # Without a controller no broker can list them, and the request would wait for one.
-    watch = ReassignmentsWatch(session, connection, has_controller=write_block is None)
+    # Without a controller, and in ZooKeeper mode, nothing shows how old metadata are: no earlier state is used then.
+    if previous and (synced.quorum is None or previous.reassigning_topics or not previous.topics):
+        previous = None
+    found = _read_topics(session, synced, previous, has_controller=write_block is None)
+    metadata, watch = found.metadata, found.watch
+    reassignments = watch.current
     if watch.support.is_denied:
         warnings.append(WARNING_NO_REASSIGNMENTS + watch.support.why)
-    found = _read_topics(session, synced, watch)
-    metadata, reassignments = found.metadata, watch.current
     topics, errors, dangling = _add_records(
         {name: build_topic_state(topic, found.configs[name], reassignments) for name, topic in metadata.topics.items()},
         records,
@@ -157,7 +161,10 @@ def _read_state(session: Session, records: RecordsView) -> ClusterState:
         bypasses_brokers=False,
         size_limits=REQUEST_LIMITS,
         known_configs=found.known.configs if found.known else None,
-        fenced_brokers=_read_fenced_brokers(connection, metadata),
+        # A broker is fenced when it leaves those in use, so the same brokers have the same ones beside them.
+        fenced_brokers=previous.fenced_brokers
+        if previous and previous.brokers == metadata.brokers
+        else _read_fenced_brokers(connection, metadata),
         capabilities=capabilities,
     )
 
@@ -190,22 +197,50 @@ def _sync_or_block(session: Session) -> tuple[WriteBlock | None, SyncedBroker]:
         return block, SyncedBroker(connection, ClusterMode.KRAFT, None, MIN_VERSION, False, (warning,))
 
 
-def _read_topics(session: Session, synced: SyncedBroker, watch: ReassignmentsWatch) -> _Topics:
-    """Read metadata and overrides of all topics until a second look at the metadata shows the same topics."""
-    connection = synced.connection
-    everything = AllMetadata(connection)
-    before = everything.read()
-    overrides, known = read_overrides_and_known_configs(
-        session, connection, sorted(before.topics), more=lambda: open_synced(session, synced)
-    )
-    configs = {name: config for name, config in overrides.items() if config is not None}
+def _read_topics(
+    session: Session, synced: SyncedBroker, previous: ClusterState | None, *, has_controller: bool
+) -> _Topics:
+    """Read metadata and overrides of all topics until a second look at the metadata shows the same topics.
+
+    ``previous`` is an earlier state without reassignments that stands for the first look. If its topics have the same
+    ids and replica lists after their configs were read, and nothing is being reassigned, then all of them were there
+    with these lists when the read began: no id is used twice, and a list that a reassignment changes is another list.
+    """
+    connection, everything = synced.connection, AllMetadata(synced.connection)
+
+    def watch_reassignments() -> ReassignmentsWatch:
+        # Without a controller no broker can list them, and the request would wait for one.
+        return ReassignmentsWatch(session, connection, has_controller=has_controller)
+
+    def read_all(names: Collection[str]) -> tuple[dict[str, Mapping[str, str]], KnownConfigs | None]:
+        overrides, known = read_overrides_and_known_configs(
+            session, connection, sorted(names), more=lambda: open_synced(session, synced)
+        )
+        return {name: config for name, config in overrides.items() if config is not None}, known
+
+    if previous is None:
+        watch, before = watch_reassignments(), everything.read()
+        configs, known = read_all(before.topics)
+    else:
+        configs, known = read_all(previous.topics)
+        before, watch = everything.read(), watch_reassignments()
+        configs = {
+            name: config
+            for name, config in configs.items()
+            if name in before.topics and _is_as_before(before.topics[name], previous.topics[name])
+        }
+        new = {name: topic for name, topic in before.topics.items() if name not in configs}
+        if not new and not watch.current:
+            return _Topics(before, watch, configs, known)
+        added, shown = read_all(new)
+        configs, known = configs | added, known or shown
     moved: Collection[str] = ()
     for _ in range(_ROUNDS):
         watch.settle()
         after = everything.read()
         moved = watch.refresh()
         if not moved and after.topics is before.topics and configs.keys() == after.topics.keys():
-            return _Topics(after, configs, known)
+            return _Topics(after, watch, configs, known)
         changed = {
             name: topic
             for name, topic in after.topics.items()
@@ -216,10 +251,20 @@ def _read_topics(session: Session, synced: SyncedBroker, watch: ReassignmentsWat
         )
         before = after
         if not changed and not moved and configs.keys() == after.topics.keys():
-            return _Topics(after, configs, known)
+            return _Topics(after, watch, configs, known)
     # Topics come and go all the time: those that were read last stand for themselves.
     topics = {name: topic for name, topic in before.topics.items() if name in configs}
-    return _Topics(before._replace(topics=topics), configs, known, moved)
+    return _Topics(before._replace(topics=topics), watch, configs, known, moved)
+
+
+def _is_as_before(topic: TopicMetadata, previous: TopicState) -> bool:
+    """Return whether a topic is the same and has the replica lists that it had in an earlier state."""
+    return (
+        topic.topic_id is not None
+        and topic.topic_id == previous.topic_id
+        and tuple(topic.partitions) == previous.partition_ids
+        and all(each.replicas == was for each, was in zip(topic.partitions.values(), previous.replicas, strict=True))
+    )
 
 
 def _read_configs(
