@@ -43,8 +43,9 @@ def test_zookeeper_gets_all_connection_settings(opened: list[Any]) -> None:
 
 def test_brokers_get_the_access(opened: list[Any]) -> None:
     """The adapter gets the access as it is, with owner and timeouts of the run."""
-    module.open_cluster(ClusterSpec(kafka=BY_KAFKA), owner="ada", connect_timeout=3, lock_timeout=5)
-    run = {"owner": "ada", "connect_timeout": 3, "lock_timeout": 5}
+    notices: list[str] = []
+    run = {"owner": "ada", "connect_timeout": 3, "lock_timeout": 5, "on_notice": notices.append}
+    module.open_cluster(ClusterSpec(kafka=BY_KAFKA), **run)  # type: ignore[arg-type]
     assert opened == [("Kafka", BY_KAFKA, {**run, "read_left_records": None})]
 
 

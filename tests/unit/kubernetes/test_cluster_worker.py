@@ -787,13 +787,19 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Opened]:
     return Opened.all
 
 
-def test_a_session_lives_from_pass_to_pass(opened: list[Opened], tmp_path: Path) -> None:
-    """As long as nothing that it was opened with has changed."""
+def test_a_session_lives_from_pass_to_pass(
+    opened: list[Opened], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As long as nothing that it was opened with has changed; its notices are logged with the name of the Cluster."""
     session = ClusterSession("k8s/shop/topiarist", tmp_path)
     first = session.cluster(spec(), secrets())
     assert session.cluster(spec(), secrets()) is first
     assert len(opened) == 1
+    notify = opened[0].options.pop("on_notice")
     assert opened[0].options == {"owner": "k8s/shop/topiarist", "connect_timeout": 10.0, "lock_timeout": 30.0}
+    notify("made without min.insync.replicas=2")
+    (logged,) = caplog.records
+    assert (logged.message, logged.cluster) == ("the topic of records: made without min.insync.replicas=2", spec().name)
     assert opened[0].password == PASSWORD
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from topiarist.adapters.kafka_admin.connection import error_codes
@@ -20,6 +21,7 @@ from topiarist.adapters.kafka_admin.connection.connection import Connection, Dis
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.protocol.messages import DescribeQuorumRequest, ListPartitionReassignmentsRequest
 from topiarist.adapters.kafka_admin.read.capabilities import find_mode, find_version
+from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, read_metadata
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode, KafkaVersion, Replicas
 from topiarist.model.state import GIVEN, UNKNOWN, Reassignment, Support
@@ -86,7 +88,7 @@ def sync(session: Session, timeout: float = SYNC_TIMEOUT_S, *, since: float | No
     """
     connection = session.any_broker()
     if find_mode(connection) is ClusterMode.ZOOKEEPER:
-        return _sync_zookeeper_mode(session)
+        return _sync_zookeeper_mode(session, timeout)
     deadline = time.monotonic() + timeout
     try:
         quorum = read_quorum(session, connection)
@@ -176,7 +178,7 @@ def _settle(connection: Connection, warning: str, freshness: Support, since: flo
     return SyncedBroker(connection, ClusterMode.KRAFT, None, version, False, (warning,), freshness)
 
 
-def _sync_zookeeper_mode(session: Session) -> SyncedBroker:
+def _sync_zookeeper_mode(session: Session, timeout: float) -> SyncedBroker:
     connection = session.controller()
     versions = connection.read_versions()
     warnings: tuple[str, ...] = ()
@@ -184,9 +186,50 @@ def _sync_zookeeper_mode(session: Session) -> SyncedBroker:
     if ready:
         # The controller may be a KRaft controller, which the brokers follow; any of them is named as the controller.
         time.sleep(SETTLE_S)
+        _wait_for_agreement(session, timeout)
         warnings = (WARNING_MIGRATING,)
     freshness = Support(False, "the brokers follow a KRaft controller") if ready else GIVEN
     return SyncedBroker(connection, ClusterMode.ZOOKEEPER, None, find_version(versions), ready, warnings, freshness)
+
+
+def _wait_for_agreement(session: Session, timeout: float) -> None:
+    """Return when all brokers that answer know the same brokers, topics and replica lists.
+
+    In ZooKeeper mode a broker answers before it has received any metadata, and says as little about that as about its
+    offset in the log of a KRaft controller: its topics would all look new. Raises ``Unreachable`` after the timeout.
+    """
+    deadline, interval = time.monotonic() + timeout, _POLL_INTERVAL_S
+    while (odd := _find_disagreement(session)) is not None:
+        if time.monotonic() > deadline:
+            message = f"brokers in a migration to KRaft answer differently after {timeout:g} s: {odd}"
+            hint = (
+                "run again when all brokers that were restarted for the migration are back; nothing is planned before"
+            )
+            raise TopiaristError(Reason.UNREACHABLE, message, hint)
+        time.sleep(interval)
+        interval = min(interval * 2, _MAX_POLL_INTERVAL_S)
+
+
+def _find_disagreement(session: Session) -> str | None:
+    """Return in which way one broker answers differently than another; None if all that answer agree."""
+    first = read_metadata(session.controller())
+    known = {each.id for each in first.brokers}
+    views = {"the first one": read_metadata(session.any_broker())}
+    for broker_id in sorted(known.union(each.id for each in views["the first one"].brokers)):
+        with suppress(Disconnected):  # it is down, which the write block says
+            views[f"broker {broker_id}"] = read_metadata(session.broker(broker_id))
+    for name, view in views.items():
+        if {each.id for each in view.brokers} != known:
+            return f"{name} does not know the same brokers as the others"
+        for topic in sorted(first.topics.keys() | view.topics.keys()):
+            if _placement(first, topic) != _placement(view, topic):
+                return f"topic {topic} is not the same for {name} as for the others"
+    return None
+
+
+def _placement(metadata: ClusterMetadata, name: str) -> tuple[str | None, list[Replicas]] | None:
+    topic = metadata.topics.get(name)
+    return (topic.topic_id, [each.replicas for each in topic.partitions.values()]) if topic else None
 
 
 class MigrationReadiness(NamedTuple):

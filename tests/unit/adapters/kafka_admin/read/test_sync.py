@@ -24,7 +24,15 @@ from topiarist.adapters.kafka_admin.read.sync import (
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode, KafkaVersion
-from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, FakeTime, ScriptedSession, reply
+from unit.adapters.kafka_admin.scripted_session import (
+    LOST,
+    NOT_SENT,
+    FakeTime,
+    ScriptedSession,
+    metadata,
+    partition,
+    reply,
+)
 
 QUORUM_KEY, UPDATE_METADATA = 55, 6
 
@@ -113,16 +121,51 @@ def test_a_second_is_waited_for_once(answer: Any, clock: FakeTime) -> None:
     assert clock.slept == [1.0]
 
 
+@pytest.mark.parametrize(
+    "partial",
+    [
+        metadata(brokers=()),
+        metadata(),
+        metadata({"orders": [partition(0, 1, 2)]}, brokers=(2, 3)),
+        metadata({"orders": 5}),
+    ],
+    ids=["nothing", "brokers alone", "too few brokers", "no partitions"],
+)
+@pytest.mark.parametrize("restarted", [1, 2, 3])
+def test_a_broker_that_was_restarted_for_a_migration(partial: Any, restarted: int, clock: FakeTime) -> None:
+    """Until all brokers know the same, nothing is read: a restarted one would show all topics as new."""
+    whole, attempts = metadata({"orders": [partition(0, 1, 2)]}), []
+
+    def answer(broker: int, _: Any) -> Any:
+        attempts.append(broker)
+        return partial if broker == restarted and attempts.count(restarted) <= lasts else whole
+
+    over = session(ApiVersions=versions(0, 8, ready=True), Metadata=answer)
+    over.api_keys.discard(QUORUM_KEY)
+    lasts = 4
+    assert sync(over).migration_ready  # type: ignore[arg-type]
+    assert attempts.count(restarted) > lasts
+    assert 1.0 < sum(clock.slept) < 1.1
+    lasts = 10_000
+    with pytest.raises(TopiaristError, match="answer differently after 60 s") as caught:
+        sync(over)  # type: ignore[arg-type]
+    assert caught.value.reason is Reason.UNREACHABLE
+    over.unreachable.add(2)
+    lasts = 0
+    assert sync(over).migration_ready  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("ready", "warnings"), [(None, ()), (False, ()), (True, (WARNING_MIGRATING,))])
 def test_zookeeper_mode(ready: bool | None, warnings: tuple[str, ...], clock: FakeTime) -> None:
     """The controller is read; while brokers follow a KRaft controller, a second is waited for."""
-    over = session(ApiVersions=versions(0, 8, ready=ready))
+    over = session(ApiVersions=versions(0, 8, ready=ready), Metadata=metadata({"orders": [partition(0, 1, 2)]}))
     over.api_keys.discard(QUORUM_KEY)
     found = sync(over)  # type: ignore[arg-type]
     assert (found.mode, found.quorum, found.version) == (ClusterMode.ZOOKEEPER, None, (3, 4))
     assert (found.migration_ready, found.warnings) == (bool(ready), warnings)
     assert clock.slept == [1.0] * len(warnings)
-    assert [(each.broker, each.name) for each in over.sent] == [(3, "ApiVersions")]
+    assert over.sent[0][:2] == (3, "ApiVersions")
+    assert over.names()[1:] == ["Metadata"] * (5 if ready else 0)
     assert not offers_quorum(over.any_broker())
     assert offers_quorum(session().any_broker())
 

@@ -164,7 +164,7 @@ def test_a_single_broker() -> None:
     ("creation", "reason", "message"),
     [
         (Creation(code=29), Reason.NO_PERMISSION, "lacks Create on the topic"),
-        (Creation(code=44), Reason.UNREADABLE, "cannot create"),
+        (Creation(code=44), Reason.RECORDS_REFUSED, "cannot create"),
         (Creation(brokers=()), Reason.UNREACHABLE, "no broker is registered"),
         (Creation(metadata({})), Reason.UNREACHABLE, "do not know the new topic"),
     ],

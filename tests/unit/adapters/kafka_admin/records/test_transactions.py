@@ -205,7 +205,7 @@ def require_end(step: str, code: int) -> None:
     elif code in REFUSED and step != "EndTxn":
         with pytest.raises(TopiaristError) as caught:
             run.commit()
-        assert caught.value.reason is (Reason.PREREQUISITE_MISSING if code == 35 else Reason.UNREADABLE)
+        assert caught.value.reason is (Reason.PREREQUISITE_MISSING if code == 35 else Reason.RECORDS_REFUSED)
         assert "again" not in str(caught.value.args)
     else:
         with pytest.raises(OutcomeUnknown):
