@@ -35,6 +35,7 @@ _ALTER, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 7, 10, 11
 """Numbers of operations in Kafka's protocol."""
 
 _NAMES = {_ALTER: "Alter", _DESCRIBE_CONFIGS: "DescribeConfigs", _ALTER_CONFIGS: "AlterConfigs"}
+_NOT_SAID = -(1 << 31)
 _FIRST_VERSION, _LAST_VERSION = 8, 10
 """The versions of Metadata that have the allowed operations of the cluster and of topics."""
 
@@ -102,8 +103,15 @@ def _read_allowed(connection: Connection, names: Collection[str]) -> _Allowed:
     if version < _FIRST_VERSION:
         return _Allowed(None, {})
     answer = connection.call(request, version=version)
-    on_topics = {each.name: each.authorized_operations for each in answer.topics if not each.error_code}
-    return _Allowed(answer.authorized_operations, on_topics)
+    on_topics = {
+        each.name: _decode_operations(each.topic_authorized_operations) for each in answer.topics if not each.error_code
+    }
+    return _Allowed(_decode_operations(answer.cluster_authorized_operations), on_topics)
+
+
+def _decode_operations(bits: int) -> Collection[int] | None:
+    """Return the numbers of allowed operations; None if the broker does not say."""
+    return None if bits == _NOT_SAID else frozenset(number for number in range(31) if bits >> number & 1)
 
 
 def _find_denied(topic: TopicPlan, allowed: _Allowed) -> Iterator[Issue]:

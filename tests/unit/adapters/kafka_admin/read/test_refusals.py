@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from support.builders import PROD_CLUSTER, plan, spec, state, topic
 from support.kafka.fake_kafka import FakeKafka
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID
+from topiarist.adapters.kafka_admin.protocol import messages
 from topiarist.adapters.kafka_admin.read.refusals import NO_MOVES_WITHOUT_RECORDS, find_refusals
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
@@ -47,7 +48,7 @@ def allowed(on_cluster: Some = ALL, on_topic: Some = ALL) -> Any:
         ],
         authorized_operations=on_cluster,
     )
-    return MetadataResponse.decode(answer.encode(version=10), version=10)
+    return messages.MetadataResponse.decode(bytes(answer.encode(version=10)), version=10)
 
 
 def refused(session: ScriptedSession, on: Any) -> list[str]:
