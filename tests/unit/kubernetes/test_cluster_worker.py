@@ -799,7 +799,10 @@ def test_a_session_lives_from_pass_to_pass(
     assert opened[0].options == {"owner": "k8s/shop/topiarist", "connect_timeout": 10.0, "lock_timeout": 30.0}
     notify("made without min.insync.replicas=2")
     (logged,) = caplog.records
-    assert (logged.message, logged.cluster) == ("the topic of records: made without min.insync.replicas=2", spec().name)
+    assert (logged.message, vars(logged)["cluster"]) == (
+        "the topic of records: made without min.insync.replicas=2",
+        spec().name,
+    )
     assert opened[0].password == PASSWORD
 
 
