@@ -17,7 +17,14 @@ from topiarist.model.moves import NO_MOVES, ClearedMoves, MoveProgress, MoveSett
 from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
 from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.policy import CelBindings, Rule, RuleError
-from topiarist.model.state import Capabilities, ClusterState, Freeze, TopicInspection, TopicState
+from topiarist.model.state import (
+    AllowedOperations,
+    Capabilities,
+    ClusterState,
+    Freeze,
+    TopicInspection,
+    TopicState,
+)
 from topiarist.model.usage import UsageRead
 
 
@@ -220,6 +227,9 @@ class OpenCluster(PartitionInspector, ProgressSource, BrokerValidator, Session, 
 
     def find_capabilities(self) -> Capabilities:
         """Return what the cluster can do, also if its topics cannot be read. Raises ``TopiaristError``."""
+
+    def find_allowed_operations(self) -> AllowedOperations | None:
+        """Return what the user may do, as far as brokers say it; None through ZooKeeper. Raises ``TopiaristError``."""
 
     def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
         """Return the rates of throttled copies of each entity that has one, such as ``brokers/5``, by config."""

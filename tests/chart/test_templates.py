@@ -10,6 +10,7 @@ import pytest
 from support.kubernetes.helm import CHART, Document, documents_of_kind, only_document, render
 from topiarist import __version__
 from topiarist.cli.commands.operator import command
+from topiarist.schema.load import TOKENS_FOLDER
 
 ALWAYS = {
     "ClusterRole": 4,
@@ -172,15 +173,29 @@ def test_a_digest_counts_more_than_a_tag() -> None:
     assert image(repository="example.com/a", tag="b", digest=digest) == f"example.com/a@{digest}"
 
 
+def test_tokens_for_brokers_are_projected(everything: dict[str, Any]) -> None:
+    """Each is a file of its name in the one folder that a Cluster may name; without any, nothing is mounted."""
+    found = pod(render(everything))["spec"]
+    (mount,) = [each for each in found["containers"][0]["volumeMounts"] if each["name"] == "tokens"]
+    assert mount == {"name": "tokens", "mountPath": TOKENS_FOLDER, "readOnly": True}
+    (volume,) = [each for each in found["volumes"] if each["name"] == "tokens"]
+    tokens = [each["serviceAccountToken"] for each in volume["projected"]["sources"]]
+    assert tokens == [
+        {"path": "kafka", "audience": "kafka", "expirationSeconds": 3600},
+        {"path": "msk", "audience": "msk.example", "expirationSeconds": 600},
+    ]
+    assert "tokens" not in [each["name"] for each in pod(render({}))["spec"]["volumes"]]
+
+
 def test_what_people_add_is_added(everything: dict[str, Any]) -> None:
     """Each value that Kubernetes defines is rendered unchanged."""
     found = pod(render(everything))
     spec, (container,) = found["spec"], found["spec"]["containers"]
     for key in ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priorityClassName"):
         assert spec[key] == everything[key]
-    assert spec["volumes"][1:] == everything["extraVolumes"]
+    assert spec["volumes"][2:] == everything["extraVolumes"]
     assert spec["imagePullSecrets"] == everything["imagePullSecrets"]
-    assert container["volumeMounts"][1:] == everything["extraVolumeMounts"]
+    assert container["volumeMounts"][2:] == everything["extraVolumeMounts"]
     assert container["env"] == everything["extraEnv"]
     assert container["envFrom"] == everything["extraEnvFrom"]
     assert everything["podLabels"].items() <= found["metadata"]["labels"].items()

@@ -6,16 +6,17 @@ for people, and the effect of its absence. To add one, add its row to ``_TEXTS``
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from topiarist.errors import TopiaristError
-from topiarist.kafka.types import format_version
+from topiarist.kafka.types import INTERNAL_TOPICS, format_version
 from topiarist.model.access import KafkaAccess
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import Capabilities, ClusterState, Support
+from topiarist.model.state import GIVEN, AllowedOperations, Capabilities, ClusterState, Support
+from topiarist.text import format_count
 
 
 class Texts(NamedTuple):
@@ -70,6 +71,34 @@ class Finding(NamedTuple):
     texts: Texts
 
 
+class Right(NamedTuple):
+    """A right that topiarist may need: an operation of Kafka on a resource, its purpose, and whether it is granted."""
+
+    operation: str
+    resource: str
+    purpose: str
+    support: Support
+
+
+_WRITES = "apply, freeze, unmanage, move-records"
+_ON_CLUSTER = (
+    ("Describe", "all runs: proof that what is read is new, and reassignments"),
+    ("Create", "creating topics"),
+    ("Alter", "moving replicas, electing leaders"),
+    ("DescribeConfigs", "throttles of moves"),
+    ("AlterConfigs", "throttles of moves"),
+)
+_ON_TOPICS = (
+    ("DescribeConfigs", "all runs"),
+    ("Alter", "adding partitions"),
+    ("AlterConfigs", "changing configs"),
+    ("Delete", "deleting topics"),
+)
+_ON_RECORDS = (("DescribeConfigs", "all runs"), ("Read", "all runs"), ("Write", _WRITES))
+
+_MAX_NAMES = 3
+
+
 class Advice(NamedTuple):
     """A value for a field of the ``Cluster`` document, with the reason; ``path`` is below ``spec``."""
 
@@ -82,6 +111,7 @@ class ClusterCheck(Struct, frozen=True):
     """The result of the check of one cluster.
 
     ``state`` is None if the cluster cannot be read, with the ``error``; its capabilities are known all the same.
+    ``allowed`` is None through ZooKeeper.
     """
 
     cluster: ClusterSpec
@@ -89,6 +119,24 @@ class ClusterCheck(Struct, frozen=True):
     capabilities: Capabilities
     state: ClusterState | None = None
     error: TopiaristError | None = None
+    allowed: AllowedOperations | None = None
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """Return the rights that can be asked for, in the order of docs/connections.md; none through ZooKeeper."""
+        access, allowed = self.cluster.access, self.allowed
+        if allowed is None or not isinstance(access, KafkaAccess):
+            return ()
+        records = access.records.name if access.records else ""
+        topics = {name: found for name, found in allowed.on_topics.items() if name not in INTERNAL_TOPICS | {records}}
+        found = [Right(each, "Topic *", why, _find_on_topics(each, topics)) for each, why in _ON_TOPICS]
+        found += [Right(each, "Cluster", why, _find_right(each, allowed.on_cluster)) for each, why in _ON_CLUSTER]
+        if access.records:
+            on_records = allowed.on_topics.get(records)
+            found += [Right(each, f"Topic {records}", why, _find_right(each, on_records)) for each, why in _ON_RECORDS]
+            found.append(Right("Write", f"TransactionalId {access.records.transactional_id}", _WRITES, _NOT_ASKED))
+        usage = _find_right("Describe", allowed.on_group)
+        return (*found, Right("Describe", "Group *", "usage of topics", usage))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -128,6 +176,31 @@ class ClusterCheck(Struct, frozen=True):
             yield Advice(("kafka", "records", "replicationFactor"), brokers, why)
 
 
-def check_state(cluster: ClusterSpec, state: ClusterState) -> ClusterCheck:
+_NOT_ASKED = Support(None, "no request shows it without a write")
+
+
+def _find_right(operation: str, allowed: Collection[str] | None) -> Support:
+    if allowed is None:
+        return Support(None, "the brokers do not say")
+    if operation in allowed:
+        return GIVEN
+    if operation == "Create":
+        return Support(None, "not on the cluster; a right on names of topics does not show before they exist")
+    return Support(False, "the user lacks it", lacks_right=True)
+
+
+def _find_on_topics(operation: str, topics: Mapping[str, Collection[str] | None]) -> Support:
+    """Return whether an operation is allowed on all topics that the user may see."""
+    said = {name: operations for name, operations in topics.items() if operations is not None}
+    if not said:
+        return Support(None, "there is no topic that shows it" if not topics else "the brokers do not say")
+    if lacking := sorted(name for name, operations in said.items() if operation not in operations):
+        names = ", ".join(lacking[:_MAX_NAMES]) + (", ..." if len(lacking) > _MAX_NAMES else "")
+        why = f"the user lacks it on {len(lacking):,} of {format_count(len(said), 'topic')}: {names}"
+        return Support(False, why, lacks_right=True)
+    return GIVEN
+
+
+def check_state(cluster: ClusterSpec, state: ClusterState, allowed: AllowedOperations | None = None) -> ClusterCheck:
     """Return the check of a cluster that was read."""
-    return ClusterCheck(cluster, state.cluster_id, state.capabilities, state)
+    return ClusterCheck(cluster, state.cluster_id, state.capabilities, state, allowed=allowed)

@@ -14,6 +14,7 @@ import asyncio
 import base64
 import hashlib
 import logging
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,6 +49,7 @@ from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.policy import Policy, Rule, RuleError
 from topiarist.model.spec import ClusterSpec, TopicSource
 from topiarist.ports import OpenCluster, RuleEvaluator, UsageReader
+from topiarist.schema import load
 from topiarist.throttle import ControllerThrottle
 
 # The policies of the operator: compiled once, and applied as a filter in each reconciliation.
@@ -482,6 +484,8 @@ def write_secret_files(spec: ClusterSpec, secrets: SecretValues, folder: Path) -
 
 def _write_secret_file(reference: SecretReference, secrets: SecretValues, folder: Path) -> SecretReference:
     key = reference.secret
+    if key is None and re.fullmatch(load.TOKEN_FILE, reference.file):
+        return reference  # mounted for the brokers, and read again at each login
     if key is None:
         # The schema of resources refuses this already. Check again: every secret of a session passes through here.
         source = "file" if reference.file else "command" if reference.command else "environment variable"

@@ -7,7 +7,7 @@ topic are in a ``TopicInspection``, which only ``describe`` and ``list`` need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -59,6 +59,17 @@ class Support(NamedTuple):
 
 GIVEN = Support()
 UNKNOWN = Support(None)
+
+
+class AllowedOperations(NamedTuple):
+    """The operations that the brokers allow the user of this run, by their names in Kafka; None: they do not say.
+
+    ``on_topics`` is by name and has the topics that the user may see. ``on_group`` is for any group.
+    """
+
+    on_cluster: Collection[str] | None
+    on_topics: Mapping[str, Collection[str] | None]
+    on_group: Collection[str] | None
 
 
 class Capabilities(Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from topiarist.inspection.check import Advice, ClusterCheck, Finding
+from topiarist.inspection.check import Advice, ClusterCheck, Finding, Right
 from topiarist.model.access import Via, ZooKeeperAccess, via_of
 from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, GREEN, YELLOW, TextLayout, join_sections, sanitize
 from topiarist.text import format_count, to_camel_case
@@ -41,6 +41,7 @@ def _encode(check: ClusterCheck) -> dict[str, Any]:
         "error": {"reason": error.reason.value, "message": str(error.args[0]), "hint": error.hint} if error else None,
         "writeBlock": {"reason": block.reason.value, "message": block.message} if block and block.reason else None,
         "capabilities": [_encode_finding(each) for each in check.findings],
+        "rights": [_encode_right(each) for each in check.rights],
         "advice": [_encode_advice(each) for each in check.advice],
         "warnings": list(state.warnings) if state else [],
     }
@@ -55,6 +56,16 @@ def _encode_finding(finding: Finding) -> dict[str, Any]:
         "why": support.why,
         "lacksRight": support.lacks_right,
         "effect": finding.texts.effect if support.is_denied else "",
+    }
+
+
+def _encode_right(right: Right) -> dict[str, Any]:
+    return {
+        "operation": right.operation,
+        "resource": right.resource,
+        "purpose": right.purpose,
+        "given": right.support.is_given,
+        "why": right.support.why,
     }
 
 
@@ -85,6 +96,10 @@ def _format(check: ClusterCheck, layout: TextLayout) -> Iterator[str]:
     yield ""
     for finding in check.findings:
         yield from _format_finding(finding, layout)
+    if check.rights:
+        yield ""
+    for right in check.rights:
+        yield from _format_right(right, layout)
     reasons = [each.support.why for each in check.findings if each.support.why]
     others = [each for each in (check.state.warnings if check.state else ()) if not any(why in each for why in reasons)]
     if others:
@@ -117,6 +132,13 @@ def _format_finding(finding: Finding, layout: TextLayout) -> Iterator[str]:
         label, style, below = "not known", DIM, [support.why or "only a try shows it"]
     lines = chain.from_iterable(layout.wrap(each) for each in (texts.meaning, *below))
     return layout.format_section(label, lines, style)
+
+
+def _format_right(right: Right, layout: TextLayout) -> Iterator[str]:
+    words = f"{right.operation} on {right.resource}: {right.purpose}"
+    label, style = {True: ("right", GREEN), False: ("no right", YELLOW), None: ("right?", DIM)}[right.support.is_given]
+    lines = [words, right.support.why] if right.support.why else [words]
+    return layout.format_section(label, chain.from_iterable(map(layout.wrap, lines)), style)
 
 
 def _format_document(advice: Sequence[Advice]) -> Iterator[str]:

@@ -7,6 +7,7 @@ read the same files. ``check`` validates manifests with them; ``first_error`` is
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pkgutil import get_data
@@ -87,14 +88,21 @@ def document_schema(kind: str, custom_resource: bool) -> Mapping[str, Any]:
     return resource_schema(kind) if custom_resource else load_schema(kind)
 
 
+TOKENS_FOLDER = "/var/run/secrets/topiarist.dev/tokens"
+"""The only folder of the operator's pod with files that a ``Cluster`` resource may name: tokens for Kafka."""
+
+TOKEN_FILE = rf"^{re.escape(TOKENS_FOLDER)}/[A-Za-z0-9][A-Za-z0-9_-]{{0,62}}$"
+"""The pattern of the path of such a file."""
+
+
 @cache
 def resource_schema(kind: str) -> Mapping[str, Any]:
     """Return the JSON Schema of a custom resource: its references to secrets allow only ``secretKeyRef``.
 
     A file or environment variable in a ``Cluster`` resource would be one of the operator's own pod, such as its
-    ServiceAccount token, and its content would be sent to the address in that resource. ``tools/crd`` generates the
-    definitions from this schema. The operator checks resources by it too, because an API server may lack these
-    definitions.
+    ServiceAccount token, and its content would be sent to the address in that resource. A token may also be a file of
+    ``TOKENS_FOLDER``, where only tokens for Kafka are mounted. ``tools/crd`` generates the definitions from this
+    schema. The operator checks resources by it too, because an API server may lack these definitions.
     """
     schema: Mapping[str, Any] = _restrict_secret_references(load_schema(kind))
     return schema
@@ -109,14 +117,24 @@ def _restrict_secret_references(schema: Any) -> Any:
     fields = restricted.get("properties")
     if not isinstance(fields, dict) or "secretKeyRef" not in fields:
         return restricted
+    allowed, words = {"secretKeyRef": fields["secretKeyRef"]}, "no file, variable or command"
+    if "command" in fields:  # of a token
+        allowed["file"] = {
+            "title": "Projected token",
+            "description": "A projected token of the operator's pod, read again at each login.",
+            "type": "string",
+            "maxLength": 4096,
+            "pattern": TOKEN_FILE,
+            "patternErrorMessage": f"wanted a file directly in {TOKENS_FOLDER}",
+        }
+        words = f"no variable or command, and no file but a projected token in {TOKENS_FOLDER}"
     # Without additionalProperties, so that only the error with the hint is reported, not the unknown field too.
     return {
         **{name: restricted[name] for name in ("title", "description", "type", "writeOnly")},
-        "properties": {"secretKeyRef": fields["secretKeyRef"]},
+        "properties": allowed,
         "maxProperties": 1,
-        "anyOf": [{"required": ["secretKeyRef"]}],
-        "errorMessage": "wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and no file, "
-        "variable or command",
+        "anyOf": [{"required": [name]} for name in allowed],
+        "errorMessage": f"wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and {words}",
     }
 
 

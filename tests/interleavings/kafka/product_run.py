@@ -172,7 +172,7 @@ class _Client:
     def look_again(self, names: Collection[str], *, is_result: bool = False) -> Look:
         return self.look(names)
 
-    def read_state(self, _session: Any, records: RecordsView) -> ClusterState:
+    def read_state(self, _session: Any, records: RecordsView, _previous: object = None) -> ClusterState:
         return build_state(self.ask("topics"), records)
 
     def leader_epoch(self) -> int | None:
@@ -320,6 +320,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
         _open_records=open_records,
         _recent=None,
         _number=None,
+        _previous=None,
         _require_moved=lambda records: None,
         _check_left_records=lambda records: _NOTHING_LEFT,
         _move_reader=lambda: reader,

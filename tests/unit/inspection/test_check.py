@@ -15,7 +15,15 @@ from topiarist.inspection.check import ClusterCheck, check_state
 from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import APACHE_KAFKA, UNKNOWN, Capabilities, ClusterState, Support, WriteBlock
+from topiarist.model.state import (
+    APACHE_KAFKA,
+    UNKNOWN,
+    AllowedOperations,
+    Capabilities,
+    ClusterState,
+    Support,
+    WriteBlock,
+)
 from topiarist.output.check import encode_checks, format_checks
 from topiarist.output.text.layout import TextLayout
 from topiarist.schema import load
@@ -129,3 +137,53 @@ def test_warnings_and_a_write_block() -> None:
     assert "warning other" in said
     assert said.count(NO_QUORUM.why) == 1
     assert document(check_state(BY_BROKERS, found))["clusters"][0]["warnings"] == list(found.warnings)
+
+
+ALL = frozenset({"Create", "Read", "Write", "Delete", "Alter", "Describe", "DescribeConfigs", "AlterConfigs"})
+
+
+def rights(allowed: AllowedOperations) -> dict[tuple[str, str], bool | None]:
+    """Return the rights of the check of a cluster behind brokers, by operation and resource."""
+    checked = check_state(BY_BROKERS, READ, allowed)
+    (cluster,) = document(checked)["clusters"]
+    found = {(each["operation"], each["resource"]): each["given"] for each in cluster["rights"]}
+    assert len(found) == len(cluster["rights"])
+    return found
+
+
+def test_rights_are_those_that_brokers_say() -> None:
+    """Each right has a row; a right on some topics alone names those without it; what is not said is not known."""
+    topics = {
+        "a": ALL,
+        "b": ALL - {"Delete"},
+        "__topiarist": ALL - {"Delete", "Write"},
+        "__consumer_offsets": frozenset[str](),
+    }
+    allowed = AllowedOperations(ALL - {"Create", "Alter"}, topics, ())
+    found = rights(allowed)
+    assert [key for key, given in found.items() if given is False] == [
+        ("Delete", "Topic *"),
+        ("Alter", "Cluster"),
+        ("Write", "Topic __topiarist"),
+        ("Describe", "Group *"),
+    ]
+    unknown = [("Create", "Cluster"), ("Write", "TransactionalId topiarist")]
+    assert [key for key, given in found.items() if given is None] == unknown
+    said = text(check_state(BY_BROKERS, READ, allowed))
+    assert "right Alter on Topic *: adding partitions" in said
+    assert "no right Delete on Topic *: deleting topics the user lacks it on 1 of 2 topics: b" in said
+    assert "right? Write on TransactionalId topiarist: apply" in said
+    silent = rights(AllowedOperations(None, {"a": None}, None))
+    assert {*silent.values()} == {None}
+    assert silent.keys() == found.keys()
+    whole = {*rights(AllowedOperations(ALL, {"a": ALL, "__topiarist": ALL}, ALL)).items()}
+    assert whole == {(key, None if key[1].startswith("Tr") else True) for key in found}
+    assert rights(AllowedOperations(ALL, {}, ALL))["Alter", "Topic *"] is None
+
+
+def test_rights_without_records_and_through_zookeeper() -> None:
+    """A cluster without records needs no right on them, and ZooKeeper asks no broker."""
+    access = replace(BY_BROKERS.kafka, records=None)
+    checked = check_state(replace(BY_BROKERS, kafka=access), READ, AllowedOperations(ALL, {}, ALL))
+    assert {each.resource for each in checked.rights} == {"Topic *", "Cluster", "Group *"}
+    assert check_state(BY_ZOOKEEPER, state(topic())).rights == ()

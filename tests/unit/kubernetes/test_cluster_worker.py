@@ -50,6 +50,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord
 from topiarist.planning.planner import make_plan
+from topiarist.schema import check
 
 # The policies of the operator: compiled once, and never passed by because they are broken.
 
@@ -971,6 +972,31 @@ def test_what_lies_beside_the_operator_is_never_read(
         f"the operator reads no {'file' if form == 'file' else 'environment variable'} that a Cluster names",
         "    put the value into a Secret of the operator's namespace and name it by secretKeyRef",
     ]
+
+
+@pytest.mark.parametrize(
+    ("file", "is_read"),
+    [
+        ("/var/run/secrets/topiarist.dev/tokens/kafka", True),
+        ("/var/run/secrets/topiarist.dev/tokens/..data", False),
+        ("/var/run/secrets/topiarist.dev/tokens/../../kubernetes.io/serviceaccount/token", False),
+        ("/var/run/secrets/topiarist.dev/tokens/kafka\n", False),
+        ("/var/run/secrets/kubernetes.io/serviceaccount/token", False),
+        ("tokens/kafka", False),
+    ],
+)
+def test_a_token_for_brokers_is_the_only_file(file: str, is_read: bool, tmp_path: Path) -> None:
+    """It is read where it is mounted, in a folder where nothing else is; the schema of resources says the same."""
+    login = {"mechanism": "OAUTHBEARER", "token": {"file": file}}
+    document = resource_bodies.body("Cluster", "prod", {"kafka": {"bootstrapServers": "b:9092", "sasl": login}})
+    assert (not check.check(document, custom_resource=True)) is is_read
+    found = parse.parse_cluster_spec(spec_.make_manifest(document, ResourceSource({})))
+    if is_read:
+        (reference,) = references(write_secret_files(found, {}, tmp_path))
+        assert reference.file == file
+        return
+    with pytest.raises(TopiaristError, match="the operator reads no file that a Cluster names"):
+        write_secret_files(found, {}, tmp_path)
 
 
 def test_a_file_is_never_seen_half_written(tmp_path: Path) -> None:

@@ -283,6 +283,11 @@ ONLY_SECRETS = (
     "wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and no file, variable or command"
 )
 
+TOKENS_TOO = (
+    "wanted secretKeyRef: in a custom resource a reference names a key of a Secret, and no variable or command, and no"
+    " file but a projected token in /var/run/secrets/topiarist.dev/tokens"
+)
+
 
 def references() -> list[tuple[DocumentPath, dict[str, Any]]]:
     """Return every reference of a Cluster: its path, and the fields around its value."""
@@ -328,11 +333,17 @@ def test_a_custom_resource_takes_secrets_only(path: DocumentPath, around: dict[s
         "command": {"command": "TOPIARIST_TOKEN_COMMAND"},
         "nothing in it": {},
     }
+    is_token = path[-1] == "token"
+    wanted = TOKENS_TOO if is_token else ONLY_SECRETS
     for words, value in given.items():
         (problem,) = check.check(referring(path, around, value), custom_resource=True)
-        assert (problem.path, problem.message) == (path, f"{explain.format_path(path)}: found {words}, {ONLY_SECRETS}")
+        if is_token and words == "file":
+            assert problem.path == (*path, "file")
+            assert "wanted a file directly in /var/run/secrets/topiarist.dev/tokens" in problem.message
+            continue
+        assert (problem.path, problem.message) == (path, f"{explain.format_path(path)}: found {words}, {wanted}")
     for value in (given["file"], given["env"]):
-        (problem,) = check.check(referring(path, around, {**value, **SECRET}), custom_resource=True)
+        problem = check.check(referring(path, around, {**value, **SECRET}), custom_resource=True)[0]
         assert problem.path == path
         assert "wanted only one of them" in problem.message
 

@@ -17,7 +17,11 @@ from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities, find_mode
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
-from topiarist.adapters.kafka_admin.read.refusals import NO_MOVES_WITHOUT_RECORDS, find_refusals
+from topiarist.adapters.kafka_admin.read.refusals import (
+    NO_MOVES_WITHOUT_RECORDS,
+    find_refusals,
+    read_allowed_operations,
+)
 from topiarist.adapters.kafka_admin.read.state import (
     REMEDY_NO_RECORDS,
     RecordsView,
@@ -44,6 +48,7 @@ from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.state import (
+    AllowedOperations,
     Capabilities,
     ClosedRecords,
     ClusterState,
@@ -183,7 +188,8 @@ class KafkaCluster:
 
     def _read_without_records(self) -> ClusterState:
         """Read a cluster that keeps no records; nothing may be written while it has some after all."""
-        state = self._add_left_records(read_state(self._session, RecordsView(are_kept=False)), Records())
+        self._previous = read_state(self._session, RecordsView(are_kept=False), self._previous)
+        state = self._add_left_records(self._previous, Records())
         name = DEFAULT_RECORDS_TOPIC.name
         if (name in state.topics or name in state.topic_errors) and state.write_block.reason is None:
             state = replace(state, write_block=WriteBlock(Reason.RECORDS_LOST, MESSAGE_HAS_RECORDS))
@@ -320,6 +326,10 @@ class KafkaCluster:
     def find_capabilities(self) -> Capabilities:
         """Return what the cluster can do, without the configs of its topics and without its records."""
         return read_capabilities(self._session)
+
+    def find_allowed_operations(self) -> AllowedOperations:
+        """Return what the user may do, as far as the brokers say it."""
+        return read_allowed_operations(self._session)
 
     def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
         """Read the rates of throttled copies of all brokers."""

@@ -159,6 +159,9 @@ class ZooKeeperCluster:
         """Return those of Apache Kafka: topiarist writes the metadata itself, as its controller reads it."""
         return APACHE_KAFKA
 
+    def find_allowed_operations(self) -> None:
+        """Return None: no broker checks what is written to ZooKeeper."""
+
     def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
         """Read the rates of throttled copies of all brokers."""
         with translate_errors(self._session):

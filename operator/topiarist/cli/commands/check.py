@@ -64,9 +64,10 @@ def _check(cluster: OpenCluster, spec: ClusterSpec) -> ClusterCheck:
     from topiarist.reconcile import read_cluster
 
     try:
-        return check_state(spec, read_cluster(cluster, spec.cluster_id))
+        return check_state(spec, read_cluster(cluster, spec.cluster_id), cluster.find_allowed_operations())
     except TopiaristError as error:
         is_known = isinstance(spec.access, KafkaAccess) and error.reason is not Reason.WRONG_CLUSTER
         if not is_known or error.reason.retryable:
             raise
-        return ClusterCheck(spec, cluster.read_cluster_id(), cluster.find_capabilities(), error=error)
+        parts = cluster.read_cluster_id(), cluster.find_capabilities()
+        return ClusterCheck(spec, *parts, error=error, allowed=cluster.find_allowed_operations())

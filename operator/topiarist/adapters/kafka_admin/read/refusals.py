@@ -8,11 +8,11 @@ changes, for which it needs the rights to write. What the cluster cannot do at a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
-from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection
+from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection, UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest
+from topiarist.adapters.kafka_admin.protocol.messages import DescribeGroupsRequest, MetadataRequest
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.topic_reader import read_again
@@ -29,13 +29,21 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.state import AllowedOperations
 from topiarist.planning.builder import is_throttled
 
-_ALTER, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 7, 10, 11
-"""Numbers of operations in Kafka's protocol."""
+_ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = "Alter", "Describe", "DescribeConfigs", "AlterConfigs"
+_OPERATIONS = {3: "Read", 4: "Write", 5: "Create", 6: "Delete", 7: _ALTER, 8: _DESCRIBE} | {
+    10: _DESCRIBE_CONFIGS,
+    11: _ALTER_CONFIGS,
+}
+"""The operations that topiarist may need, by their numbers in Kafka's protocol."""
 
-_NAMES = {_ALTER: "Alter", _DESCRIBE_CONFIGS: "DescribeConfigs", _ALTER_CONFIGS: "AlterConfigs"}
 _NOT_SAID = -(1 << 31)
+_SOME_GROUP = "topiarist"
+_ALLOWED_CODES = frozenset({error_codes.NONE, *error_codes.LOOKUP_CODES, 69})
+"""Codes of an answer about a group that the user may describe: it is elsewhere, or there is none of that name."""
+
 _FIRST_VERSION, _LAST_VERSION = 8, 10
 """The versions of Metadata that have the allowed operations of the cluster and of topics."""
 
@@ -46,13 +54,6 @@ NO_MOVES_WITHOUT_RECORDS = (
 )
 _HINT_NO_MOVES = "move them with the service's own tool, or keep records"
 _HINT_RIGHTS = "grant the right: docs/connections.md lists those that moves need"
-
-
-class _Allowed(NamedTuple):
-    """The operations that the user may do; None if the broker does not say."""
-
-    on_cluster: Collection[int] | None
-    on_topics: Mapping[str, Collection[int] | None]
 
 
 def find_refusals(session: Session, plan: Plan, *, keeps_records: bool = True) -> Mapping[str, Sequence[Issue]]:
@@ -90,31 +91,52 @@ def find_refusals(session: Session, plan: Plan, *, keeps_records: bool = True) -
     return {name: found for name, found in issues.items() if found}
 
 
-def _read_allowed(connection: Connection, names: Collection[str]) -> _Allowed:
-    """Return the operations that are allowed."""
+def read_allowed_operations(session: Session) -> AllowedOperations:
+    """Return the operations that the user may do, on all topics that the user may see. Raises ``TopiaristError``."""
+
+    def read() -> AllowedOperations:
+        connection = session.any_broker()
+        return _read_allowed(connection, None)._replace(on_group=_read_allowed_on_group(connection))
+
+    return read_again(read)
+
+
+def _read_allowed_on_group(connection: Connection) -> Collection[str] | None:
+    request = DescribeGroupsRequest(groups=[_SOME_GROUP], include_authorized_operations=False)
+    try:
+        codes = {each.error_code for each in connection.call(request).groups}
+    except UnsupportedRequest:
+        return None
+    if codes <= error_codes.AUTHORIZATION_CODES:
+        return ()
+    return (_DESCRIBE,) if codes <= _ALLOWED_CODES else None
+
+
+def _read_allowed(connection: Connection, names: Collection[str] | None) -> AllowedOperations:
+    """Return the operations that are allowed on these topics (None: on all), without those on groups."""
     topic = MetadataRequest.MetadataRequestTopic
     request = MetadataRequest(
-        topics=[topic(name=name, topic_id=NO_ID) for name in names],
+        topics=None if names is None else [topic(name=name, topic_id=NO_ID) for name in names],
         allow_auto_topic_creation=False,
         include_cluster_authorized_operations=True,
         include_topic_authorized_operations=True,
     )
     version = connection.version_of(request, at_most=_LAST_VERSION)
     if version < _FIRST_VERSION:
-        return _Allowed(None, {})
+        return AllowedOperations(None, {}, None)
     answer = connection.call(request, version=version)
     on_topics = {
         each.name: _decode_operations(each.topic_authorized_operations) for each in answer.topics if not each.error_code
     }
-    return _Allowed(_decode_operations(answer.cluster_authorized_operations), on_topics)
+    return AllowedOperations(_decode_operations(answer.cluster_authorized_operations), on_topics, None)
 
 
-def _decode_operations(bits: int) -> Collection[int] | None:
-    """Return the numbers of allowed operations; None if the broker does not say."""
-    return None if bits == _NOT_SAID else frozenset(number for number in range(31) if bits >> number & 1)
+def _decode_operations(bits: int) -> Collection[str] | None:
+    """Return the names of allowed operations; None if the broker does not say."""
+    return None if bits == _NOT_SAID else frozenset(name for number, name in _OPERATIONS.items() if bits >> number & 1)
 
 
-def _find_denied(topic: TopicPlan, allowed: _Allowed) -> Iterator[Issue]:
+def _find_denied(topic: TopicPlan, allowed: AllowedOperations) -> Iterator[Issue]:
     """Yield one refusal for the moves of a topic, and one for its elections."""
     for kind, verb in ((MoveReplicas, "move replicas"), (ElectLeaders, "elect leaders")):
         changes: list[Change] = [each for each in topic.changes if isinstance(each, kind)]
@@ -132,13 +154,13 @@ def _find_denied(topic: TopicPlan, allowed: _Allowed) -> Iterator[Issue]:
             yield Issue(Reason.NO_PERMISSION, message, (), _HINT_RIGHTS, tuple(changes))
 
 
-def _is_denied(operation: int, allowed: Collection[int] | None) -> bool:
+def _is_denied(operation: str, allowed: Collection[str] | None) -> bool:
     """Return whether a set of allowed operations lacks one; a broker that does not say denies nothing."""
     return allowed is not None and operation not in allowed
 
 
-def _describe_denied(operation: int, resource: str) -> str:
-    return f"the right {_NAMES[operation]} on the {resource}"
+def _describe_denied(operation: str, resource: str) -> str:
+    return f"the right {operation} on the {resource}"
 
 
 def _has_no_remote_storage(session: Session) -> bool:

@@ -12,10 +12,15 @@ from support.builders import PROD_CLUSTER, plan, spec, state, topic
 from support.kafka.fake_kafka import FakeKafka
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID
 from topiarist.adapters.kafka_admin.protocol import messages
-from topiarist.adapters.kafka_admin.read.refusals import NO_MOVES_WITHOUT_RECORDS, find_refusals
+from topiarist.adapters.kafka_admin.read.refusals import (
+    NO_MOVES_WITHOUT_RECORDS,
+    find_refusals,
+    read_allowed_operations,
+)
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import CreateTopic, MoveReplicas, UpdateConfig
+from topiarist.model.state import AllowedOperations
 from topiarist.ports import MoveOptions
 from unit.adapters.kafka_admin.scripted_session import LOST, ScriptedSession, reply
 
@@ -145,6 +150,22 @@ def test_remote_storage_needs_brokers_that_have_it(code: int, value: str | None,
     assert {name: [*map(type, issue.withheld)] for name, (issue,) in issues.items()} == (
         {"new": [CreateTopic], "orders": [UpdateConfig]} if is_refused else {}
     )
+
+
+@pytest.mark.parametrize(("code", "on_group"), [(0, {"Describe"}), (16, {"Describe"}), (69, {"Describe"}), (30, set())])
+def test_the_operations_that_a_user_may_do(code: int, on_group: set[str]) -> None:
+    """Numbers are names, also those of later versions are no error; a group that is elsewhere may be described."""
+    groups = reply(groups=[reply(error_code=code)])
+    session = ScriptedSession(
+        {"Metadata": allowed(frozenset({5, 8, 9, 12}), frozenset({3, 10})), "DescribeGroups": groups}
+    )
+    found = read_allowed_operations(session)  # type: ignore[arg-type]
+    assert (found.on_cluster, found.on_topics) == ({"Create", "Describe"}, {"orders": {"Read", "DescribeConfigs"}})
+    assert {*(found.on_group or ())} == on_group
+    assert session.sent[0].request.topics is None
+    session.unsupported.add("DescribeGroups")
+    session.versions = {"Metadata": 7}
+    assert read_allowed_operations(session) == AllowedOperations(None, {}, None)  # type: ignore[arg-type]
 
 
 def test_a_plan_without_such_changes_asks_nothing() -> None:
