@@ -183,7 +183,7 @@ def test_rights_are_those_that_brokers_say() -> None:
 
 def test_rights_without_records_and_through_zookeeper() -> None:
     """A cluster without records needs no right on them, and ZooKeeper asks no broker."""
-    access = replace(BY_BROKERS.kafka, records=None)
+    access = KafkaAccess("b:9092", records=None)
     checked = check_state(replace(BY_BROKERS, kafka=access), READ, AllowedOperations(ALL, {}, ALL))
     assert {each.resource for each in checked.rights} == {"Topic *", "Cluster", "Group *"}
     assert check_state(BY_ZOOKEEPER, state(topic())).rights == ()
