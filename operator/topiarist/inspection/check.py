@@ -71,8 +71,8 @@ class Finding(NamedTuple):
     texts: Texts
 
 
-class Right(NamedTuple):
-    """A right that topiarist may need: an operation of Kafka on a resource, its purpose, and whether it is granted."""
+class Permission(NamedTuple):
+    """A permission that topiarist may need: an operation of Kafka on a resource, its purpose, and if it is given."""
 
     operation: str
     resource: str
@@ -122,21 +122,26 @@ class ClusterCheck(Struct, frozen=True):
     allowed: AllowedOperations | None = None
 
     @property
-    def rights(self) -> tuple[Right, ...]:
-        """Return the rights that can be asked for, in the order of docs/connections.md; none through ZooKeeper."""
+    def permissions(self) -> tuple[Permission, ...]:
+        """Return the permissions that can be asked for, in the order of docs/connections.md; none through ZooKeeper."""
         access, allowed = self.cluster.access, self.allowed
         if allowed is None or not isinstance(access, KafkaAccess):
             return ()
         records = access.records.name if access.records else ""
         topics = {name: found for name, found in allowed.on_topics.items() if name not in INTERNAL_TOPICS | {records}}
-        found = [Right(each, "Topic *", why, _find_on_topics(each, topics)) for each, why in _ON_TOPICS]
-        found += [Right(each, "Cluster", why, _find_right(each, allowed.on_cluster)) for each, why in _ON_CLUSTER]
+        found = [Permission(each, "Topic *", why, _find_on_topics(each, topics)) for each, why in _ON_TOPICS]
+        found += [
+            Permission(each, "Cluster", why, _find_permission(each, allowed.on_cluster)) for each, why in _ON_CLUSTER
+        ]
         if access.records:
             on_records = allowed.on_topics.get(records)
-            found += [Right(each, f"Topic {records}", why, _find_right(each, on_records)) for each, why in _ON_RECORDS]
-            found.append(Right("Write", f"TransactionalId {access.records.transactional_id}", _WRITES, _NOT_ASKED))
-        usage = _find_right("Describe", allowed.on_group)
-        return (*found, Right("Describe", "Group *", "usage of topics", usage))
+            found += [
+                Permission(each, f"Topic {records}", why, _find_permission(each, on_records))
+                for each, why in _ON_RECORDS
+            ]
+            found.append(Permission("Write", f"TransactionalId {access.records.transactional_id}", _WRITES, _NOT_ASKED))
+        usage = _find_permission("Describe", allowed.on_group)
+        return (*found, Permission("Describe", "Group *", "usage of topics", usage))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -179,13 +184,13 @@ class ClusterCheck(Struct, frozen=True):
 _NOT_ASKED = Support(None, "no request shows it without a write")
 
 
-def _find_right(operation: str, allowed: Collection[str] | None) -> Support:
+def _find_permission(operation: str, allowed: Collection[str] | None) -> Support:
     if allowed is None:
         return Support(None, "the brokers do not say")
     if operation in allowed:
         return GIVEN
     if operation == "Create":
-        return Support(None, "not on the cluster; a right on names of topics does not show before they exist")
+        return Support(None, "not on the cluster; a permission on names of topics does not show before they exist")
     return Support(False, "the user lacks it", lacks_right=True)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from topiarist.inspection.check import Advice, ClusterCheck, Finding, Right
+from topiarist.inspection.check import Advice, ClusterCheck, Finding, Permission
 from topiarist.model.access import Via, ZooKeeperAccess, via_of
 from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, GREEN, YELLOW, TextLayout, join_sections, sanitize
 from topiarist.text import format_count, to_camel_case
@@ -41,7 +41,7 @@ def _encode(check: ClusterCheck) -> dict[str, Any]:
         "error": {"reason": error.reason.value, "message": str(error.args[0]), "hint": error.hint} if error else None,
         "writeBlock": {"reason": block.reason.value, "message": block.message} if block and block.reason else None,
         "capabilities": [_encode_finding(each) for each in check.findings],
-        "rights": [_encode_right(each) for each in check.rights],
+        "permissions": [_encode_permission(each) for each in check.permissions],
         "advice": [_encode_advice(each) for each in check.advice],
         "warnings": list(state.warnings) if state else [],
     }
@@ -59,13 +59,13 @@ def _encode_finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _encode_right(right: Right) -> dict[str, Any]:
+def _encode_permission(permission: Permission) -> dict[str, Any]:
     return {
-        "operation": right.operation,
-        "resource": right.resource,
-        "purpose": right.purpose,
-        "given": right.support.is_given,
-        "why": right.support.why,
+        "operation": permission.operation,
+        "resource": permission.resource,
+        "purpose": permission.purpose,
+        "given": permission.support.is_given,
+        "why": permission.support.why,
     }
 
 
@@ -96,10 +96,10 @@ def _format(check: ClusterCheck, layout: TextLayout) -> Iterator[str]:
     yield ""
     for finding in check.findings:
         yield from _format_finding(finding, layout)
-    if check.rights:
+    if check.permissions:
         yield ""
-    for right in check.rights:
-        yield from _format_right(right, layout)
+    for permission in check.permissions:
+        yield from _format_permission(permission, layout)
     reasons = [each.support.why for each in check.findings if each.support.why]
     others = [each for each in (check.state.warnings if check.state else ()) if not any(why in each for why in reasons)]
     if others:
@@ -134,10 +134,12 @@ def _format_finding(finding: Finding, layout: TextLayout) -> Iterator[str]:
     return layout.format_section(label, lines, style)
 
 
-def _format_right(right: Right, layout: TextLayout) -> Iterator[str]:
-    words = f"{right.operation} on {right.resource}: {right.purpose}"
-    label, style = {True: ("right", GREEN), False: ("no right", YELLOW), None: ("right?", DIM)}[right.support.is_given]
-    lines = [words, right.support.why] if right.support.why else [words]
+def _format_permission(permission: Permission, layout: TextLayout) -> Iterator[str]:
+    words = f"{permission.operation} on {permission.resource}: {permission.purpose}"
+    label, style = {True: ("permitted", GREEN), False: ("denied", YELLOW), None: ("not known", DIM)}[
+        permission.support.is_given
+    ]
+    lines = [words, permission.support.why] if permission.support.why else [words]
     return layout.format_section(label, chain.from_iterable(map(layout.wrap, lines)), style)
 
 

@@ -142,16 +142,16 @@ def test_warnings_and_a_write_block() -> None:
 ALL = frozenset({"Create", "Read", "Write", "Delete", "Alter", "Describe", "DescribeConfigs", "AlterConfigs"})
 
 
-def rights(allowed: AllowedOperations) -> dict[tuple[str, str], bool | None]:
+def permissions(allowed: AllowedOperations) -> dict[tuple[str, str], bool | None]:
     """Return the rights of the check of a cluster behind brokers, by operation and resource."""
     checked = check_state(BY_BROKERS, READ, allowed)
     (cluster,) = document(checked)["clusters"]
-    found = {(each["operation"], each["resource"]): each["given"] for each in cluster["rights"]}
-    assert len(found) == len(cluster["rights"])
+    found = {(each["operation"], each["resource"]): each["given"] for each in cluster["permissions"]}
+    assert len(found) == len(cluster["permissions"])
     return found
 
 
-def test_rights_are_those_that_brokers_say() -> None:
+def test_permissions_are_those_that_brokers_say() -> None:
     """Each right has a row; a right on some topics alone names those without it; what is not said is not known."""
     topics = {
         "a": ALL,
@@ -160,7 +160,7 @@ def test_rights_are_those_that_brokers_say() -> None:
         "__consumer_offsets": frozenset[str](),
     }
     allowed = AllowedOperations(ALL - {"Create", "Alter"}, topics, ())
-    found = rights(allowed)
+    found = permissions(allowed)
     assert [key for key, given in found.items() if given is False] == [
         ("Delete", "Topic *"),
         ("Alter", "Cluster"),
@@ -170,20 +170,20 @@ def test_rights_are_those_that_brokers_say() -> None:
     unknown = [("Create", "Cluster"), ("Write", "TransactionalId topiarist")]
     assert [key for key, given in found.items() if given is None] == unknown
     said = text(check_state(BY_BROKERS, READ, allowed))
-    assert "right Alter on Topic *: adding partitions" in said
-    assert "no right Delete on Topic *: deleting topics the user lacks it on 1 of 2 topics: b" in said
-    assert "right? Write on TransactionalId topiarist: apply" in said
-    silent = rights(AllowedOperations(None, {"a": None}, None))
+    assert "permitted Alter on Topic *: adding partitions" in said
+    assert "denied Delete on Topic *: deleting topics the user lacks it on 1 of 2 topics: b" in said
+    assert "not known Write on TransactionalId topiarist: apply" in said
+    silent = permissions(AllowedOperations(None, {"a": None}, None))
     assert {*silent.values()} == {None}
     assert silent.keys() == found.keys()
-    whole = {*rights(AllowedOperations(ALL, {"a": ALL, "__topiarist": ALL}, ALL)).items()}
+    whole = {*permissions(AllowedOperations(ALL, {"a": ALL, "__topiarist": ALL}, ALL)).items()}
     assert whole == {(key, None if key[1].startswith("Tr") else True) for key in found}
-    assert rights(AllowedOperations(ALL, {}, ALL))["Alter", "Topic *"] is None
+    assert permissions(AllowedOperations(ALL, {}, ALL))["Alter", "Topic *"] is None
 
 
-def test_rights_without_records_and_through_zookeeper() -> None:
+def test_permissions_without_records_and_through_zookeeper() -> None:
     """A cluster without records needs no right on them, and ZooKeeper asks no broker."""
     access = KafkaAccess("b:9092", records=None)
     checked = check_state(replace(BY_BROKERS, kafka=access), READ, AllowedOperations(ALL, {}, ALL))
-    assert {each.resource for each in checked.rights} == {"Topic *", "Cluster", "Group *"}
-    assert check_state(BY_ZOOKEEPER, state(topic())).rights == ()
+    assert {each.resource for each in checked.permissions} == {"Topic *", "Cluster", "Group *"}
+    assert check_state(BY_ZOOKEEPER, state(topic())).permissions == ()
