@@ -27,8 +27,8 @@ HOSTS = {
     *("kafka.", "kafka.eu-west-1.amazonaws.com", "sts.amazonaws.com", "issuer.test"),
 }
 """The only hosts that a file of ours may name with a scheme: where a licence or a schema has its name from, and where
-the samples for CI take topiarist from. The three before the last line are the example of a token endpoint, the issuer
-of the identity that signs releases, and the namespace of SVG.
+the samples for CI take topiarist from. Before the last line are PagerDuty's events, the examples of a webhook and a
+token endpoint, the issuer of the identity that signs releases, and the namespace of SVG.
 """
 
 MACHINE = re.compile(r"(?<![\w.~$<{-])/(?:home|root|work|Users|opt)/[\w.-]")

@@ -106,8 +106,11 @@ def find_severity(drift_class: DriftClass, effect: Effect) -> Severity:
 def is_worse(row: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
     """Return whether a finding is worse than in an earlier report: its severity, or its value in the same direction.
 
-    The severity is that of the effect: another rule of the platform makes no finding worse.
+    The severity is that of the effect: another rule of the platform makes no finding worse. Nothing is worse than a row
+    without an effect, from the history of an earlier version.
     """
+    if not earlier.get("effect"):
+        return False
     drift_class = DriftClass(row["class"])
     now, before = (find_severity(drift_class, Effect(each["effect"])).value for each in (row, earlier))
     if now != before:

@@ -285,6 +285,18 @@ def test_a_run_without_a_cluster_ends_no_episode(fleet: Fleet) -> None:
     assert times(fleet.report(2, missing="eu")[0]) == ("12", "12", 1, 2, "Unchanged")
 
 
+def test_a_history_of_an_earlier_version_is_continued(fleet: Fleet) -> None:
+    """Files without the newer columns are read: their findings go on with their age, and none is worse."""
+    fleet.report(0, missing="eu us")
+    for file in fleet.history.rglob("findings/*/*.parquet"):
+        table = pq.read_table(file, partitioning=None)
+        pq.write_table(table.drop_columns(["effect", "effectReason", "severityRule", "acceptedSeconds"]), file)
+    fleet.history.joinpath("teams").rename(fleet.history.parent / "teams")
+    found = fleet.report(1, missing="eu")
+    assert times(found[0]) == ("12", "12", 1, 1, "Unchanged")
+    assert read_summary(fleet.out)["timeToRepair"]["resolved"] == 1
+
+
 def test_the_same_run_again_changes_no_byte(fleet: Fleet) -> None:
     """A run with the time of an earlier run replaces it: no row is there twice, and the files are equal."""
     fleet.report(0, missing="eu us")

@@ -198,9 +198,10 @@ class RemoteReportFolder(ReportFolder):
 
     def _publish(self) -> None:
         self._storage.remove(f"{self._staging_uri}/{WORK_FOLDER}")
-        for file in sorted({*self._staging.iterdir()} - self._sent):
+        for file in sorted({each for each in self._staging.rglob("*") if each.is_file()} - self._sent):
+            name = file.relative_to(self._staging).as_posix()
             # The summary marks a complete report, so that it gets its final name after the folder is in place.
-            name = _PENDING_SUMMARY_FILE if file.name == SUMMARY_FILE else file.name
+            name = _PENDING_SUMMARY_FILE if name == SUMMARY_FILE else name
             self._storage.upload(file, f"{self._staging_uri}/{name}")
         backup = f"{self._parent}/.topiarist-{token_hex(8)}"
         if self._existing_names is not None:

@@ -146,6 +146,16 @@ def read_files(place: Place) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_the_files_of_teams_are_in_the_store(manifests: Path, place: Place) -> None:
+    """A remote report has the folder with one file for each team too, with the lines of all."""
+    report(manifests, f"{STORE}/snapshots", LATEST, "--split-by", "responsible", code=0)
+    files = read_files(place)
+    teams = {name: data for name, data in files.items() if name.startswith("by-responsible/")}
+    assert teams
+    lines = [line for data in teams.values() for line in data.splitlines()]
+    assert sorted(lines) == sorted(files["findings.jsonl"].splitlines())
+
+
 @pytest.mark.parametrize(
     ("content", "is_replaced"),
     [
