@@ -53,7 +53,7 @@ NO_MOVES_WITHOUT_RECORDS = (
     " throttles to put back are kept there"
 )
 _HINT_NO_MOVES = "move them with the service's own tool, or keep records"
-_HINT_RIGHTS = "grant the right: docs/connections.md lists those that moves need"
+_HINT_RIGHTS = "grant the permission: docs/connections.md lists those that moves need"
 
 
 def find_refusals(session: Session, plan: Plan, *, keeps_records: bool = True) -> Mapping[str, Sequence[Issue]]:
