@@ -28,8 +28,11 @@ from topiarist.schema import load
 MAX_FINDINGS = 20_000
 """Number of findings in a page."""
 
-_MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS, _MAX_VALUES, _MAX_FIRST = 2000, 100, 4, 3
-"""Number of rows of the heat map, rows of each other table, values of a differing field, and causes to begin with."""
+_MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS, _MAX_VALUES = 2000, 100, 4
+"""Number of rows of the heat map, rows of each other table, and values of a differing field."""
+
+_MAX_CAUSES, _MAX_FIRST = 25, 3
+"""Number of causes in their table, and of those to begin with; each row of the table costs each key in the search time."""
 
 _CLUSTER_CLASS = re.compile(rb'\{"cluster":("(?:[^"\\]|\\.)*"),"topic":"(?:[^"\\]|\\.)*","class":("[A-Za-z]+"),')
 
@@ -189,7 +192,7 @@ def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -
             "unmatched": _limit_rows(exceptions["unmatched"]),
             "crossClusterDifferences": _limit_rows([_difference_document(one) for one in differences["topics"]])
             | {"total": differences["total"]},
-            "causes": _limit_rows([_cause_document(one) for one in causes["first"] if one["findings"] > 1])
+            "causes": _limit_rows([_cause_document(one) for one in causes["first"] if one["findings"] > 1], _MAX_CAUSES)
             | {"all": causes["total"]},
             "first": [_cause_document(one) for one in causes["first"][:_MAX_FIRST]],
             "unbalanced": _limit_rows(summary["unbalanced"]),

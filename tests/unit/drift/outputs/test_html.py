@@ -87,7 +87,7 @@ def test_findings_lead_to_the_causes_of_the_page(tmp_path: Path) -> None:
     text = generated_reports.page_path(out).read_text()
     causes = data(text, "report")["causes"]
     found = read_summary(out)["causes"]
-    several = {one["id"]: one["findings"] for one in found["first"] if one["findings"] > 1}
+    several = {one["id"]: one["findings"] for one in [one for one in found["first"] if one["findings"] > 1][:25]}
     assert causes["all"] == found["total"]
     assert {one["id"]: one["findings"] for one in causes["rows"]} == several
     assert several
