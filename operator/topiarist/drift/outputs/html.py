@@ -32,7 +32,7 @@ _MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS, _MAX_VALUES = 2000, 100, 4
 """Number of rows of the heat map, rows of each other table, and values of a differing field."""
 
 _MAX_CAUSES, _MAX_FIRST = 25, 3
-"""Number of causes in their table, and of those to begin with; each row of the table costs each key in the search time."""
+"""Number of causes in their table, where each row slows down each key in the search, and of those to begin with."""
 
 _CLUSTER_CLASS = re.compile(rb'\{"cluster":("(?:[^"\\]|\\.)*"),"topic":"(?:[^"\\]|\\.)*","class":("[A-Za-z]+"),')
 
