@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from integration.test_terminal import typed
 from integration.write_fixtures import FIRST_TOPIC_WRITE, REPLICAS, SETUP_WRITES
-from support.cli.runs import RunResult, run_topiarist
+from support.cli.runs import RunResult, run_topiarist, start_topiarist
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
@@ -584,3 +585,21 @@ def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: Simulated
         == wanted
     )
     assert configs(cluster, "conf") == {"retention.ms": "500"}
+
+
+@pytest.mark.slow
+def test_an_interrupted_apply_is_resumed(desk: Desk, cluster: SimulatedKafka, proxy: Proxy) -> None:
+    """After Ctrl-C in the middle the same command finds the written changes done and completes the rest."""
+    desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
+    desk.keeps()
+    address = proxy.through(cluster.connect)
+    running = start_topiarist("apply", "--plan", desk.kept, "--yes", "--zookeeper", address)
+    proxy.hold(FIRST_TOPIC_WRITE + 50, lambda: running.send_signal(signal.SIGINT))
+    out, _ = running.communicate(timeout=300)
+    assert running.returncode == 130
+    match = re.search(r"Applied: (\d+) done, \d+ skipped", out)
+    assert match
+    cluster.wait_idle()
+    said = desk.applies()
+    assert said.code == 0
+    assert f"Applied: {300 - int(match[1])} done, {match[1]} unchanged." in said.out
