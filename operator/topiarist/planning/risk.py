@@ -27,8 +27,8 @@ from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, Change, RiskAss
 from topiarist.model.run_options import Risk
 from topiarist.text import format_count, humanize_bytes, humanize_duration
 
-# The risk of a change of each topic config, in both directions, with its reason: data without rules. ``docs/risks.md``
-# shows this table. A reason that applies only to large changes has a ``min_factor``.
+# The risk of a change of each topic config, in both directions, with its reason: data without rules.
+# ``docs/manifest-fields.md`` shows this table. A reason that applies only to large changes has a ``min_factor``.
 
 SAFE, DISRUPTIVE, DATA_LOSS = Risk.SAFE, Risk.DISRUPTIVE, Risk.DATA_LOSS
 
