@@ -1,4 +1,4 @@
-"""The recipes of docs/drift-routing.md: the news of real reports, sent by bash, jq and curl to a listener."""
+"""The recipes of docs/drift.md: the news of real reports, sent by bash, jq and curl to a listener."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.drift.small_fleet import (
 )
 from support.network.webhook import Listener, Received
 
-PAGE = ROOT / "docs" / "drift-routing.md"
+PAGE = ROOT / "docs" / "drift.md"
 
 KEYS = {"JIRA_USER": "ada@example.com:s3cr3t", "PAGERDUTY_KEY": "s3cr3t"}
 
