@@ -163,9 +163,21 @@ def _is_invalid_cluster(row: FindingRow) -> bool:
     return bool(row["class"] == DriftClass.INVALID.value and row["cluster"])
 
 
+def name_pending(name: str) -> str:
+    """Return the name of a complete report that is still to replace the folder ``name`` beside it."""
+    return f".topiarist-next-{name[:200]}"
+
+
+def find_report(folder: str) -> Path:
+    """Return the newest complete report in or for a folder: a run may have died while it published the report."""
+    target = Path(folder).resolve()
+    pending = target.with_name(name_pending(target.name))
+    return pending if pending.is_dir() else Path(folder)
+
+
 def load_previous(folder: str) -> PreviousReport:
     """Read the report in ``folder``. Raises ``Unreadable`` if there is no report or it is incomplete."""
-    where = Path(folder)
+    where = find_report(folder)
     summary = parse_part(where / SUMMARY_FILE, read_file(str(where / SUMMARY_FILE)), "summary")
     previous = PreviousReport(summary["asOf"], summary["trend"])
     # Findings come last: they win if several files have a key.
@@ -181,7 +193,7 @@ def load_previous(folder: str) -> PreviousReport:
 
 def read_findings(folder: str) -> list[FindingRow]:
     """Return the findings of a report, in order. Raises ``Unreadable`` if there is no report or it is incomplete."""
-    where = Path(folder) / FINDINGS_FILE
+    where = find_report(folder) / FINDINGS_FILE
     lines = enumerate(read_file(str(where)).splitlines(), start=1)
     return [parse_part(where, line, "finding", f":{number}") for number, line in lines]
 

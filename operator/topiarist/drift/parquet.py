@@ -1,7 +1,7 @@
-"""The history of a fleet in a local folder of Parquet files, without Spark.
+"""The history of a fleet in a folder of Parquet files, at a path or URI, without Spark.
 
-``drift.engine.LocalEngine`` opens it. Each table is a folder with one file for each run in a partition for each day,
-named by the time of the run. A file is written beside its target and renamed. Only this module imports pyarrow.
+``drift.report.Engine`` opens it. Each table is a folder with one file for each run in a partition for each day, named
+by the time of the run. A local file is written beside its target and renamed; a store shows a file when it is complete.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain, islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ from topiarist.drift.history import (
     RunHistory,
     seconds_between,
 )
+from topiarist.drift.storage import Storage, is_hidden, is_remote, open_store
 from topiarist.errors import Reason, TopiaristError
 from topiarist.schema import load
 from topiarist.text import printable
@@ -81,17 +83,22 @@ def _arrow_type(name: str, inner: Mapping[str, Any], definitions: Mapping[str, A
 
 
 class ParquetHistory(RunHistory):
-    """The history in a local folder."""
+    """The history in a folder."""
 
     def __init__(self, path: str) -> None:
-        self._path = Path(path)
+        self._path = path.rstrip("/")
+        self._storage = Storage(Reason.UNWRITABLE)
 
     def list_times(self) -> list[str]:
         """Return the times of all runs, in order."""
-        files = (file for file in self._path.glob(f"{RUNS_TABLE}/date=*/*.parquet") if file.name[0] != ".")
-        return sorted(map(self._parse_name, files))
+        folder = f"{self._path}/{RUNS_TABLE}"
+        if is_remote(folder):
+            found = self._storage.list_files(folder) if self._storage.list_names(folder) else []
+        else:
+            found = [str(file) for file in Path(folder).glob("date=*/*.parquet") if not is_hidden(file.name)]
+        return sorted(self._parse_name(PurePosixPath(file)) for file in found)
 
-    def _parse_name(self, file: Path) -> str:
+    def _parse_name(self, file: PurePosixPath) -> str:
         try:
             return format_time(datetime.strptime(f"{file.stem}+0000", f"{_FILE_TIME_FORMAT}%z"))
         except ValueError:
@@ -114,12 +121,12 @@ class ParquetHistory(RunHistory):
     def read_findings(self, time: str) -> Iterator[dict[str, Any]]:
         """Yield the findings of the run with this time."""
         with self._translate_errors():
-            for batch in pq.ParquetFile(self._file(FINDINGS_TABLE, time)).iter_batches(_BATCH_ROWS):
+            for batch in self._open(FINDINGS_TABLE, findings_schema(), [time]).to_batches(batch_size=_BATCH_ROWS):
                 yield from _to_rows(pa.table(batch))
 
     def write_findings(self, time: str, report: str, dropped: Sequence[FindingRow]) -> None:
         """Write the findings of a report, with those that ended; they replace those of the same time."""
-        found, resolved = (_read_rows(Path(report), time, are_resolved=each) for each in (False, True))
+        found, resolved = (_read_rows(report, time, are_resolved=each) for each in (False, True))
         parts = (found, chain(resolved, dropped))
         batches = ([{**row, RUN_TIME: time} for row in batch] for part in parts for batch in _batches(part))
         self._write(FINDINGS_TABLE, time, _encode(findings_schema(), batches))
@@ -133,14 +140,21 @@ class ParquetHistory(RunHistory):
         self._write(RUNS_TABLE, row[RUN_TIME], _encode(RUNS_SCHEMA, [[row]]))
 
     def _write(self, table: str, time: str, data: bytes) -> None:
-        write_file(str(self._file(table, time)), [data], make_parents=True)
+        file = self._file(table, time)
+        if is_remote(file):
+            self._storage.write_file(file, [data])
+        else:
+            write_file(file, [data], make_parents=True)
 
-    def _file(self, table: str, time: str) -> Path:
+    def _file(self, table: str, time: str) -> str:
         name = parse_time(time).strftime(_FILE_TIME_FORMAT)
-        return self._path / table / f"date={time[:10]}" / f"{name}.parquet"
+        return f"{self._path}/{table}/date={time[:10]}/{name}.parquet"
 
     def _open(self, table: str, schema: pa.Schema, times: Sequence[str]) -> Any:
-        return ds.dataset([str(self._file(table, time)) for time in times], schema=schema, format="parquet")
+        files, store = [self._file(table, time) for time in times], None
+        if is_remote(self._path):
+            store, files = open_store(files[0])[0], [open_store(file)[1] for file in files]
+        return ds.dataset(files, schema=schema, format="parquet", filesystem=store)
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -152,22 +166,27 @@ class ParquetHistory(RunHistory):
     def _raise_unreadable(self, message: str) -> NoReturn:
         raise TopiaristError(
             Reason.UNREADABLE,
-            f"{printable(str(self._path), 4096)}: found no history of drift reports: {printable(message, 400)}",
+            f"{printable(self._path, 4096)}: found no history of drift reports: {printable(message, 400)}",
             "set --history to a new folder, or to one that earlier reports have written",
         )
 
 
-def _read_rows(report: Path, time: str, *, are_resolved: bool) -> Iterator[FindingRow]:
+def _read_rows(report: str, time: str, *, are_resolved: bool) -> Iterator[FindingRow]:
     """Yield the resolved findings of a report with their age at its time, or all others, with their state."""
     for name, state in STATE_BY_FILE.items():
         if (state == RESOLVED) is not are_resolved:
             continue
-        with (report / name).open("rb") as lines:
-            for line in lines:
-                row = json.loads(line)
-                if are_resolved:
-                    row["ageSeconds"] = seconds_between(row["seenSince"], time)
-                yield row if state is None else row | {"status": state}
+        with TemporaryDirectory(prefix="topiarist-drift-") as here:
+            file = Path(report, name)
+            if is_remote(report):
+                file = Path(here, name)
+                Storage().download(f"{report}/{name}", file)
+            with file.open("rb") as lines:
+                for line in lines:
+                    row = json.loads(line)
+                    if are_resolved:
+                        row["ageSeconds"] = seconds_between(row["seenSince"], time)
+                    yield row if state is None else row | {"status": state}
 
 
 def _batches(rows: Iterator[FindingRow]) -> Iterator[list[FindingRow]]:

@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,18 +34,19 @@ from topiarist.drift.history import (
     Repair,
     RowsByCluster,
     extend_trend,
+    find_report,
     load_previous,
 )
+from topiarist.drift.outputs import remote
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.rows import NEW, WORSE, RowCompleter
 from topiarist.drift.snapshots import (
-    REMOTE_REASON,
     ClusterInput,
     SnapshotInventory,
     UnusedInput,
-    is_remote,
     spark_required_reason,
 )
+from topiarist.drift.storage import is_remote
 from topiarist.drift.task import Caches, LiveCluster, Part, Shipped, Source, encode_line, run_in_processes, work
 from topiarist.errors import Reason, TopiaristError, missing_packages_error
 from topiarist.model.spec import ClusterSpec
@@ -99,26 +99,31 @@ def is_spark_submit() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def find_spark_reason(engine: str, snapshots: Iterable[str], report_paths: Iterable[str]) -> str:
+def has_given_session() -> bool:
+    """Return whether Spark is there already: by ``spark-submit``, a Connect server, or Databricks."""
+    return is_spark_submit() or bool(os.environ.keys() & {"SPARK_REMOTE", "DATABRICKS_RUNTIME_VERSION"})
+
+
+def find_spark_reason(engine: str, snapshots: Iterable[str]) -> str:
     """Return the reason why Spark compares; empty if processes of this machine do.
 
-    ``report_paths`` are the paths of this and the previous report, and of the history. Raises ``TopiaristError``:
-    WrongUsage if only Spark can read or write a path and the engine is ``python``, PrerequisiteMissing if Spark is
-    selected and missing.
+    Raises ``TopiaristError``: WrongUsage if only Spark can read a path and the engine is ``python``,
+    PrerequisiteMissing if Spark is selected and missing.
     """
-    reasons = {path: spark_required_reason(path) for path in snapshots}
-    reasons |= {path: REMOTE_REASON for path in report_paths if is_remote(path)}
+    reasons = {} if engine == SPARK else {path: spark_required_reason(path) for path in snapshots}
     path, reason = next(((path, reason) for path, reason in reasons.items() if reason), ("", ""))
     if engine == PYTHON and reason:
         message = f"{printable(path, 4096)} {reason}: it needs Spark, and --engine python excludes Spark"
-        hint = "remove --engine python, or use local files and folders of JSON lines"
+        hint = "remove --engine python, or use files and folders of JSON lines"
         raise TopiaristError(Reason.WRONG_USAGE, message, hint)
-    if engine == PYTHON or not (engine == SPARK or reason or is_spark_submit()):
+    if engine == PYTHON or not (engine == SPARK or reason or has_given_session()):
         return ""
     require_spark("" if reason else _HINT_PYTHON_ENGINE)
     if reason:
         return f"{printable(path, 4096)} {reason}"
-    return "--engine spark" if engine == SPARK else "started by spark-submit"
+    if engine == SPARK:
+        return "--engine spark"
+    return "started by spark-submit" if is_spark_submit() else "a session is given"
 
 
 def require_spark(hint: str = _HINT_PYTHON_ENGINE) -> None:
@@ -126,7 +131,7 @@ def require_spark(hint: str = _HINT_PYTHON_ENGINE) -> None:
 
     ``hint`` names the alternative without Spark.
     """
-    if is_spark_submit():
+    if has_given_session():
         return
     if importlib.util.find_spec("pyspark") is None:
         raise missing_packages_error("drift", "comparing by Spark", hint)
@@ -137,7 +142,7 @@ def require_spark(hint: str = _HINT_PYTHON_ENGINE) -> None:
 
 
 class Engine(ABC):
-    """An engine that reads inputs, compares clusters and writes reports; this base class serves local paths.
+    """An engine that reads inputs, compares clusters and writes reports; this base class serves paths and URIs.
 
     ``description`` says what compares the fleet, and why.
     """
@@ -146,13 +151,15 @@ class Engine(ABC):
         self.description = description
 
     def exists(self, path: str) -> bool:
-        """Return whether a path is a file or a non-empty folder."""
-        where = Path(path)
+        """Return whether a path is a file or a non-empty folder, or has a report that is still to be published."""
+        if is_remote(path):
+            return remote.exists(path)
+        where = find_report(path)
         return any(where.iterdir()) if where.is_dir() else where.exists()
 
     def load_previous(self, path: str) -> PreviousReport:
         """Read an earlier report. Raises ``Unreadable``."""
-        return load_previous(path)
+        return remote.load_previous(path) if is_remote(path) else load_previous(path)
 
     def open_history(self, path: str) -> RunHistory:
         """Return the history in a folder. Raises ``PrerequisiteMissing`` if pyarrow is missing."""
@@ -168,7 +175,7 @@ class Engine(ABC):
 
     def create_report_folder(self, path: str) -> ReportFolder:
         """Create the staging folder of the report. Raises ``Unwritable``."""
-        return ReportFolder(path)
+        return remote.RemoteReportFolder(path) if is_remote(path) else ReportFolder(path)
 
     @abstractmethod
     def compare(self, job: ReportJob, given: SnapshotInventory | LiveCluster, folder: ReportFolder) -> dict[str, Any]:

@@ -7,53 +7,51 @@ topic that is missing because its row is unusable is never reported as missing o
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from msgspec import Struct, field
 
 from topiarist.adapters.snapshots.codec import Row, format_time
-from topiarist.adapters.snapshots.files import SUFFIX, file_name, printable_path, read_lines, require_chroot
+from topiarist.adapters.snapshots.files import (
+    SUFFIX,
+    RowChecker,
+    RowError,
+    file_name,
+    parse_row,
+    printable_path,
+    read_lines,
+    require_chroot,
+)
 from topiarist.adapters.snapshots.lenient_reader import (
     CachingReader,
     InvalidRow,
     SnapshotHeader,
+    make_header,
     read_header,
     read_partial_snapshot,
 )
 from topiarist.drift.equality import EqualTopics
 from topiarist.drift.placement import find_row_checker
+from topiarist.drift.storage import Storage, is_hidden, is_remote
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.reconcile import require_cluster_id
 from topiarist.text import format_count, printable
 
-# Paths and URIs of snapshots and reports: local paths, or URIs such as ``s3a://bucket/folder`` for Spark only.
+# Paths and URIs of snapshots and reports, as Spark needs them.
 #
 # Engines and inventories use them to decide who can read a path, and to pass paths to Spark unchanged.
 
 PARQUET_SUFFIX = ".parquet"
 
-REMOTE_REASON = "is not a local path"
-
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-_FILE_URI = re.compile(r"file:/+")
-
-
-def to_local_path(path: str) -> str:
-    """Return a ``file:`` URI as a plain path; return any other text unchanged."""
-    return "/" + unquote(_FILE_URI.sub("", path)) if _FILE_URI.match(path) else path
-
-
-def is_remote(path: str) -> bool:
-    """Return whether a text is a URI of another scheme than ``file:``."""
-    return bool(_URI.match(path)) and not _FILE_URI.match(path)
+_MAX_PARALLEL_READS = 16
+"""Number of first rows to fetch at the same time; a remote store has a high latency per request."""
 
 
 def to_uri(path: str) -> str:
@@ -67,15 +65,16 @@ def to_literal_uri(path: str) -> str:
 
 
 def spark_required_reason(path: str) -> str:
-    """Return the reason why only Spark can read a path; empty if Spark is not needed."""
+    """Return the reason why only Spark can read snapshots; empty if Spark is not needed."""
     if is_remote(path):
-        return REMOTE_REASON
+        files = Storage(Reason.SNAPSHOT_UNUSABLE).list_files(path)
+        return "is Parquet" if any(file.endswith(PARQUET_SUFFIX) for file in files) else ""
     where = Path(path)
-    files: Iterable[Path] = [where]
+    files_here: Iterable[Path] = [where]
     if where.is_dir():
-        files = (file for file in where.rglob(f"*{PARQUET_SUFFIX}") if not file.name.startswith("."))
+        files_here = (file for file in where.rglob(f"*{PARQUET_SUFFIX}") if not is_hidden(str(file.relative_to(where))))
     # Spark writes a Parquet table as a folder with the suffix of its files.
-    return "is Parquet" if any(file.suffix == PARQUET_SUFFIX and file.is_file() for file in files) else ""
+    return "is Parquet" if any(file.suffix == PARQUET_SUFFIX and file.is_file() for file in files_here) else ""
 
 
 class ClusterInput(Struct, frozen=True):
@@ -127,12 +126,14 @@ class SnapshotFile(NamedTuple):
     row_count: int
 
 
-class LocalLines(Struct, frozen=True):
-    """The lines of a file, read where they are used; ``path`` is absolute, because processes have other folders."""
+class StoredLines(Struct, frozen=True):
+    """The lines of a file or URI, read where they are used; a path is absolute: processes have other folders."""
 
     path: str
 
     def __iter__(self) -> Iterator[bytes]:
+        if is_remote(self.path):
+            return Storage(Reason.SNAPSHOT_UNUSABLE).read_lines(self.path)
         return read_lines(Path(self.path))
 
 
@@ -146,7 +147,7 @@ class SnapshotLines(NamedTuple):
 class SnapshotInventory:
     """The snapshots at some paths (files or folders) for the clusters of a run.
 
-    ``files`` has the snapshot in use for each cluster that has one. Subclasses for other storage override
+    ``files`` has the snapshot in use for each cluster that has one. Paths may be URIs. A subclass for tables overrides
     ``list_snapshots`` and ``open_lines``. Raises ``SnapshotUnusable`` for a path that does not exist, or a folder
     without snapshots.
     """
@@ -175,12 +176,11 @@ class SnapshotInventory:
 
     def list_snapshots(self, paths: Sequence[str]) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
         """Yield each file with its snapshot header, or with the error of an unusable file."""
-        for file in sorted({file for path in paths for file in list_files(path, SUFFIX)}):
-            yield file, read_header(Path(file))
+        yield from read_headers({file for path in paths for file in list_files(path, SUFFIX)})
 
     def open_lines(self, file: str) -> Iterable[bytes]:
         """Return the lines of a file in use; empty if they are added to the part of the cluster later."""
-        return LocalLines(str(Path(file).absolute()))
+        return StoredLines(file if is_remote(file) else str(Path(file).absolute()))
 
     def find_lines(self, cluster: str) -> SnapshotLines | None:
         """Return the snapshot in use of a cluster; None if it has none."""
@@ -247,16 +247,56 @@ def _identity_problem(cluster: ClusterSpec, state: ClusterState, file: str) -> s
     return ""
 
 
+def read_headers(files: Iterable[str]) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
+    """Yield each file in order with its snapshot header, or with its error; stores are asked for many at a time."""
+    with ThreadPoolExecutor(_MAX_PARALLEL_READS) as pool:
+        ordered = sorted(files)
+        remote = pool.map(_read_remote_header, filter(is_remote, ordered))
+        for file in ordered:
+            yield file, next(remote) if is_remote(file) else read_header(Path(file))
+
+
+def _read_remote_header(file: str) -> SnapshotHeader | InvalidRow:
+    name = printable_path(file)
+    try:
+        line = Storage(Reason.SNAPSHOT_UNUSABLE).read_first_line(file)
+    except TopiaristError as error:
+        return InvalidRow(name, 0, str(error.args[0]))
+    return parse_header(name, line)
+
+
+def parse_header(name: str, line: bytes) -> SnapshotHeader | InvalidRow:
+    """Return the snapshot header of the first line of a file, or its error."""
+    if not line:
+        return InvalidRow(name, 0, f"{name}: found an empty file, wanted a snapshot")
+    try:
+        row = parse_row(line)
+        RowChecker().check(row)
+    except RowError as error:
+        return InvalidRow(name, 0, f"{name}:1: {error}")
+    return make_header(row)
+
+
 def list_files(path: str, *suffixes: str) -> list[str]:
-    """Return the file itself, or the files with these suffixes at any depth of a folder; hidden files are left out."""
+    """Return the file itself, or the files with these suffixes at any depth of a folder.
+
+    Hidden files, and files in hidden folders, are left out.
+    """
+    if is_remote(path):
+        found_there = Storage(Reason.SNAPSHOT_UNUSABLE).list_files(path)
+        return require_files(path, [file for file in found_there if file.endswith(suffixes) or file == path], suffixes)
     where = Path(path)
     if not where.exists():
         raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(path, 4096)}: there is no such file or folder")
     if not where.is_dir():
         return [str(where)]
-    found = (file for suffix in suffixes for file in where.rglob(f"*{suffix}") if not file.name.startswith("."))
+    found = (file for suffix in suffixes for file in where.rglob(f"*{suffix}"))
     # Spark writes a Parquet table as a folder with the suffix of its files.
-    files = [str(file) for file in found if file.suffix != PARQUET_SUFFIX or file.is_file()]
+    files = [
+        str(file)
+        for file in found
+        if not is_hidden(str(file.relative_to(where))) and (file.suffix != PARQUET_SUFFIX or file.is_file())
+    ]
     return require_files(path, files, suffixes)
 
 

@@ -24,7 +24,8 @@ from topiarist.adapters.snapshots.files import read_lines
 from topiarist.adapters.snapshots.lenient_reader import read_partial_snapshot
 from topiarist.cli.main import run
 from topiarist.drift import report
-from topiarist.drift.snapshots import is_remote, spark_required_reason, to_local_path, to_uri
+from topiarist.drift.snapshots import list_files, spark_required_reason, to_uri
+from topiarist.drift.storage import is_remote, to_local_path
 from topiarist.errors import TopiaristError
 from topiarist.model.state import OwnershipRecord, TopicState
 
@@ -258,7 +259,6 @@ def test_an_address_is_no_path(path: str, local: str, far: bool) -> None:
     """A scheme followed by an absolute path is a URI, except for URIs of local files."""
     assert to_local_path(path) == local
     assert is_remote(path) == far
-    assert bool(spark_required_reason(path)) == far
 
 
 def test_spark_is_told_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,20 +266,6 @@ def test_spark_is_told_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     assert to_uri("snapshots") == f"file://{tmp_path}/snapshots"
     assert to_uri("gs://bucket/a") == "gs://bucket/a"
-
-
-@pytest.mark.parametrize("option", ["--snapshots", "--out", "--previous"])
-def test_an_address_is_for_spark(
-    two_topics: Path, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A remote URI with ``--engine python`` is a usage error, before topiarist reads or writes anything."""
-    words = {"--snapshots": str(tmp_path / "snapshots"), "--out": str(tmp_path / "report"), option: "s3a://bucket/a"}
-    given = [word for pair in words.items() for word in pair]
-    assert run(["drift", str(two_topics), "--engine", "python", *given]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: s3a://bucket/a is not a local path: it needs Spark, and --engine python")
-    assert len(said.splitlines()) == 2
-    assert not (tmp_path / "report").exists()
 
 
 def test_a_table_is_for_spark(two_topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -294,8 +280,8 @@ def test_what_only_spark_reads_needs_java(
 ) -> None:
     """Input that only Spark reads needs Java, and the error does not suggest ``--engine python``."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    words = ["--snapshots", "s3a://bucket/snapshots", "--out", str(tmp_path / "report")]
-    assert run(["drift", str(two_topics), *words]) == 1
+    (tmp_path / "snapshots" / "us.parquet").write_bytes(b"PAR1")
+    assert run_drift(two_topics, tmp_path / "report") == 1
     said = capsys.readouterr().err
     assert said.startswith("error: Java 17 or later is needed to compare by Spark")
     assert "--engine python" not in said
@@ -303,13 +289,24 @@ def test_what_only_spark_reads_needs_java(
 
 def test_a_submitted_run_is_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run under ``spark-submit`` uses Spark without an option and without a check for Java."""
-    assert report.find_spark_reason("auto", ["snapshots"], ["report"]) == ""
-    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert report.find_spark_reason("auto", ["snapshots"]) == ""
     monkeypatch.setenv("JAVA_HOME", "nowhere")
-    assert report.find_spark_reason("auto", ["snapshots"], ["report"]) == "started by spark-submit"
-    assert report.find_spark_reason("auto", ["hdfs:/a"], ["report"]) == "hdfs:/a is not a local path"
-    assert report.find_spark_reason("spark", ["snapshots"], ["report"]) == "--engine spark"
-    assert report.find_spark_reason("python", ["snapshots"], ["report"]) == ""
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    assert report.find_spark_reason("auto", ["snapshots"]) == "a session is given"
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert report.find_spark_reason("auto", ["snapshots"]) == "started by spark-submit"
+    assert report.find_spark_reason("spark", ["snapshots"]) == "--engine spark"
+    assert report.find_spark_reason("python", ["snapshots"]) == ""
+
+
+@pytest.mark.parametrize("folder", ["_delta_log", ".topiarist-next-snapshots", "a/_temporary"])
+def test_hidden_folders_have_no_snapshots(tmp_path: Path, folder: str) -> None:
+    """Files of a Delta log, of an unfinished write and of an unpublished report are not read, nor need they Spark."""
+    write_snapshot(tmp_path / "here", "eu", cluster_state("eu"))
+    write_snapshot(tmp_path / "here" / folder, "us", cluster_state("us"))
+    (tmp_path / "here" / folder / "0.checkpoint.parquet").write_bytes(b"PAR1")
+    assert list_files(str(tmp_path / "here"), ".jsonl", ".parquet") == [str(tmp_path / "here" / "eu.jsonl")]
+    assert spark_required_reason(str(tmp_path / "here")) == ""
 
 
 def test_files_of_this_machine_may_have_addresses(two_topics: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from topiarist.drift.findings import DriftClass, DriftFinding, FindingKey, Findi
 from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
 from topiarist.drift.report import Cost, LocalEngine, run_here
 from topiarist.drift.rows import make_row
-from topiarist.drift.snapshots import ClusterInput, LocalLines, SnapshotFile, SnapshotLines
+from topiarist.drift.snapshots import ClusterInput, SnapshotFile, SnapshotLines, StoredLines
 from topiarist.drift.task import (
     Caches,
     ConnectOptions,
@@ -205,7 +205,7 @@ def make_parts(folder: Path, rows: Iterable[int] = (1, 1, 1)) -> list[Part]:
     """Return a part of each cluster, with these numbers of rows in snapshots that do not exist."""
     taken_at = datetime(2025, 1, 31, tzinfo=UTC)
     return [
-        Part(name, SnapshotLines(SnapshotFile(taken_at, "", count), LocalLines(str(folder / f"{name}.jsonl"))))
+        Part(name, SnapshotLines(SnapshotFile(taken_at, "", count), StoredLines(str(folder / f"{name}.jsonl"))))
         for name, count in zip(POOLED, rows, strict=True)
     ]
 

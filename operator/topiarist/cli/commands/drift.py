@@ -118,7 +118,7 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
     multiple=True,
     type=click.Path(),
     metavar="PATH",
-    help="Snapshots to compare: a file, a folder, or a URI for Spark. Can be repeated.",
+    help="Snapshots to compare: a file, a folder, or a URI such as s3://bucket/folder. Can be repeated.",
 )
 @options.option("--live", is_flag=True, help="Read the clusters, instead of snapshots.")
 @options.option("--out", default="", type=click.Path(), metavar="FOLDER", help="Folder for the report. Required.")
@@ -260,7 +260,7 @@ def command(**values: Any) -> None:
     and a summary as JSON, Markdown, Prometheus metrics and HTML.
     """
     from topiarist.drift.outputs.routing import News, Webhook
-    from topiarist.drift.snapshots import to_local_path
+    from topiarist.drift.storage import to_local_path
 
     given = _DriftOptions(**{name: values.pop(name) for name in _DriftOptions.__struct_fields__})
     if given.demo is not None:
@@ -413,8 +413,11 @@ def _words_of(given: _DriftOptions, settings: Settings) -> tuple[tuple[str, ...]
 def _readable_snapshots(given: _DriftOptions) -> tuple[str, ...]:
     """Return the snapshots if another command can read them: it reads them in one local place, and no tables."""
     from topiarist.drift.snapshots import spark_required_reason
+    from topiarist.drift.storage import is_remote
 
-    return given.snapshots if len(given.snapshots) == 1 and not spark_required_reason(given.snapshots[0]) else ()
+    if len(given.snapshots) != 1 or is_remote(given.snapshots[0]) or spark_required_reason(given.snapshots[0]):
+        return ()
+    return given.snapshots
 
 
 def _repairs_of(given: _DriftOptions, settings: Settings) -> dict[str, str]:
@@ -478,7 +481,7 @@ def _choose_engine(given: _DriftOptions, settings: Settings) -> Engine:
     """Return Spark if it is asked for or needed, else the engine of this machine; the size of the fleet is unknown."""
     from topiarist.drift.report import LocalEngine, find_spark_reason
 
-    reason = find_spark_reason(given.engine, given.snapshots, (given.out, given.previous, given.history))
+    reason = find_spark_reason(given.engine, given.snapshots)
     if not reason:
         return LocalEngine()
     if given.jobs:

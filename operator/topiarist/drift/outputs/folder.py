@@ -1,8 +1,9 @@
 """The folder of a drift report, complete or not there at all, and its summary as Markdown and as metrics.
 
 ``drift.report`` adds lines and commits; ``RemoteReportFolder`` does the same for remote URIs. The target
-must be an earlier report, an empty folder, or nothing. Replacing an earlier report takes two renames; for an instant
-between them no report exists, but never a partial one.
+must be an earlier report, an empty folder, or nothing. A complete report first gets the name of
+``history.name_pending``. Replacing an earlier report then takes two more renames. A run that dies between them leaves
+the complete report, which the next run reads as the previous one and publishes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from topiarist.adapters.snapshots.codec import parse_time
 from topiarist.drift.causes import Causes
 from topiarist.drift.compare import LINE_FILES
 from topiarist.drift.findings import DriftClass, Severity
-from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, SUMMARY_FILE
+from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, SUMMARY_FILE, name_pending
 from topiarist.drift.outputs import html
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.run_options import Risk
@@ -430,12 +431,18 @@ _SUMMARY_FORMATTERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 class ReportFolder:
     """A drift report in the staging folder; use it as a context manager. Without ``commit`` it leaves nothing.
 
+    ``remote_names`` are the files that executors of Spark wrote below ``staging_path`` in another store.
     Raises ``TopiaristError`` (Unwritable) from each of its methods.
     """
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._final_steps: list[Callable[[Path], None]] = []
+        self.remote_names: set[str] = set()
+        self._pending = self._path.resolve().with_name(name_pending(self._path.resolve().name))
+        if self._pending.is_dir():
+            with self.translate_errors():
+                self._replace_target()
         is_replaceable = not self._path.exists() or (self._path / SUMMARY_FILE).is_file()
         if not is_replaceable and not (self._path.is_dir() and not any(self._path.iterdir())):
             raise_not_replaceable(path)
@@ -473,10 +480,6 @@ class ReportFolder:
             folder.mkdir(exist_ok=True)
             return folder
 
-    def share_file(self, file: Path) -> str:
-        """Return the path or URI where Spark can read a file of the report from any machine."""
-        return str(file)
-
     def add_lines(self, lines: Mapping[str, Iterable[bytes]]) -> None:
         """Append lines to the files of these names."""
         with self.translate_errors():
@@ -510,15 +513,22 @@ class ReportFolder:
             _sync_to_disk(file)
 
     def _publish(self) -> None:
+        self._staging.rename(self._pending)
+        try:
+            self._replace_target()
+        except BaseException:
+            shutil.rmtree(self._pending, ignore_errors=True)
+            raise
+
+    def _replace_target(self) -> None:
+        """Rename the pending report to the target; if that fails, an earlier report is as it was."""
         target = self._path.resolve()
-        if not target.exists():
-            self._staging.rename(target)
-            return
         # A rename cannot replace a folder with content, so that the earlier report is renamed first.
         backup = target.with_name(f".topiarist-{token_hex(8)}")
-        target.rename(backup)
+        if target.exists():
+            target.rename(backup)
         try:
-            self._staging.rename(target)
+            self._pending.rename(target)
         except BaseException:
             with suppress(OSError):
                 backup.rename(target)

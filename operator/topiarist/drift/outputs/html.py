@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from topiarist.drift.causes import Causes
 from topiarist.drift.findings import PLACEMENT_CLASSES, FindingRow
@@ -34,9 +34,12 @@ _MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS, _MAX_VALUES = 2000, 100, 4
 _MAX_CAUSES, _MAX_FIRST = 25, 3
 """Number of causes in their table, where each row slows down each key in the search, and of those to begin with."""
 
-_CLUSTER_CLASS = re.compile(rb'\{"cluster":("(?:[^"\\]|\\.)*"),"topic":"(?:[^"\\]|\\.)*","class":("[A-Za-z]+"),')
+CLUSTER_CLASS = r'\{"cluster":("(?:[^"\\]|\\.)*"),"topic":"(?:[^"\\]|\\.)*","class":("[A-Za-z]+"),'
+"""Pattern of the start of a line of findings, for Python and Java: cluster and class are its groups."""
 
-_CRITICAL = b',"severity":"Critical"'
+_CLUSTER_CLASS = re.compile(CLUSTER_CLASS.encode())
+
+CRITICAL = ',"severity":"Critical"'
 """Text that only a line of severity Critical has: a quotation mark within a text has a backslash before it."""
 
 COLUMNS = (
@@ -61,7 +64,8 @@ _PARTS = plan.PageParts(
     ),
 )
 
-Cell = tuple[bytes, bytes, bool]
+AnyText = TypeVar("AnyText", str, bytes)
+Cell = tuple[AnyText, AnyText, bool]
 """Cluster and class of a finding as JSON, and whether its severity is Critical."""
 
 
@@ -104,9 +108,7 @@ def sample_rows(path: Path, total: int, max_rows: int) -> Iterator[FindingRow]:
             yield from map(json.loads, file)
             return
         counts = Counter(map(_find_cell, file))
-    critical = allocate({cell: number for cell, number in counts.items() if cell[2]}, max_rows)
-    others = {cell: number for cell, number in counts.items() if not cell[2]}
-    remaining = critical | allocate(others, max_rows - sum(critical.values()))
+    remaining = allocate_cells(counts, max_rows)
     with path.open("rb") as file:
         for line in file:
             cell = _find_cell(line)
@@ -115,20 +117,27 @@ def sample_rows(path: Path, total: int, max_rows: int) -> Iterator[FindingRow]:
                 yield json.loads(line)
 
 
-def _find_cell(line: bytes) -> Cell:
+def _find_cell(line: bytes) -> Cell[bytes]:
     match = _CLUSTER_CLASS.match(line)
     if match is None:
         raise ValueError("a line of findings does not begin with cluster, topic and class")
-    return match[1], match[2], _CRITICAL in line
+    return match[1], match[2], CRITICAL.encode() in line
 
 
-def allocate(counts: Mapping[Cell, int], max_rows: int) -> dict[Cell, int]:
+def allocate_cells(counts: Mapping[Cell[AnyText], int], max_rows: int) -> dict[Cell[AnyText], int]:
+    """Return the number of rows of a page for each cell; critical findings have the first claim."""
+    critical = allocate({cell: number for cell, number in counts.items() if cell[2]}, max_rows)
+    others = {cell: number for cell, number in counts.items() if not cell[2]}
+    return critical | allocate(others, max_rows - sum(critical.values()))
+
+
+def allocate(counts: Mapping[Cell[AnyText], int], max_rows: int) -> dict[Cell[AnyText], int]:
     """Return the number of rows for each cell; the sum is at most ``max_rows``.
 
     Small counts are taken completely, and the other entries share the rest evenly.
     """
     ordered = sorted(counts, key=lambda cell: (counts[cell], cell))
-    allocation: dict[Cell, int] = {}
+    allocation: dict[Cell[AnyText], int] = {}
     for index, cell in enumerate(ordered):
         allocation[cell] = min(counts[cell], max_rows // (len(ordered) - index))
         max_rows -= allocation[cell]

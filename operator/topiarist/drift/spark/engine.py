@@ -8,29 +8,28 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import reduce
-from heapq import merge, nsmallest
-from itertools import chain, groupby, islice
+from heapq import nsmallest
+from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as f
 
 from topiarist.adapters.snapshots.codec import format_time
-from topiarist.adapters.snapshots.files import SUFFIX, RowChecker, RowError, parse_row, printable_path, read_lines
-from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, make_header
+from topiarist.adapters.snapshots.files import SUFFIX, printable_path
+from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader
 from topiarist.drift.causes import CauseIndex, Causes, to_cause_row
 from topiarist.drift.compare import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
-from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, TopicComparer
-from topiarist.drift.history import FINDINGS_FILE, PreviousReport, RunHistory
+from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES
+from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, RunHistory
 from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder
+from topiarist.drift.outputs.remote import RemoteReportFolder
 from topiarist.drift.report import (
     DuplicateClusterIds,
     Engine,
@@ -39,36 +38,35 @@ from topiarist.drift.report import (
     compare_duplicate,
     make_parts,
     sources_of,
-    write_unused_rows,
 )
 from topiarist.drift.snapshots import (
     PARQUET_SUFFIX,
     SnapshotInventory,
     SnapshotLines,
-    is_remote,
     list_files,
-    require_files,
+    parse_header,
+    read_headers,
     spark_required_reason,
     to_literal_uri,
-    to_local_path,
     to_uri,
 )
 from topiarist.drift.spark import outputs, session
 from topiarist.drift.spark.outputs import SparkHistory
-from topiarist.drift.spark.session import HINT_SHARED, Storage, create_table, is_distributed, translate_errors
+from topiarist.drift.spark.session import HINT_SHARED, NATIVE_ARCHIVE, is_distributed, translate_errors
 from topiarist.drift.spark.worker import (
     DEVIATION,
     FAILURE,
+    PART_TYPE,
     RESULT,
+    TABLE_TYPE,
     TaskFailure,
     TaskResult,
-    TaskRow,
+    decode_result,
+    difference_key,
     encode_lines,
-    load_job,
-    run_task,
-    split_lines,
 )
-from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, LiveCluster, Part
+from topiarist.drift.storage import Storage, is_remote, to_local_path
+from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, LiveCluster, Part, encode_line
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.text import printable
@@ -80,10 +78,36 @@ from topiarist.text import printable
 # a later step. A second stage sorts the lines of the report's files; a third brings together the deviations of each
 # topic. Only counts and the entries of ``summary.json`` reach the Python of the driver.
 
-_ROW_TYPE = "cluster string, kind string, number int, data binary"
-
 _TASKS_PER_CORE = 3
 """Tasks for each core: more would make the end even, fewer let a task learn more from its own clusters."""
+
+_SETTINGS = {
+    # Files of a task that are open at the same time: without this, a task sorts its rows by kind first.
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+    # A row may be a whole snapshot.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 24),
+}
+
+
+def make_task(function: str, *given: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return a function of ``drift.spark.worker`` for ``mapInArrow``, with the arguments after its batches.
+
+    Executors load it before they can import this package: it uses only Python and PySpark until it is called.
+    """
+    archive = NATIVE_ARCHIVE
+
+    def task(batches: Iterable[Any]) -> Iterator[Any]:
+        import sys
+        from importlib import import_module
+
+        from pyspark import SparkFiles
+
+        folder = SparkFiles.get(archive)
+        if folder not in sys.path:
+            sys.path.append(folder)
+        yield from getattr(import_module("topiarist.drift.spark.worker"), function)(batches, *given)
+
+    return task
 
 
 class SparkJob:
@@ -94,17 +118,16 @@ class SparkJob:
         self._job = job
         self._folder = folder
         self._shipped = job.shipped
-        self._broadcast = spark.sparkContext.broadcast(self._shipped)
-        self._name = token_hex(8)
-        # Files of a task that are open at the same time: without this, a task sorts its rows by kind first.
-        spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", 16)
+        self._sent = token_hex(8), pickle.dumps(self._shipped)
+        for name, value in _SETTINGS.items():
+            spark.conf.set(name, value)
 
-    def run(self, parts: Mapping[str, Part], sources: Sequence[RDD[Part]]) -> dict[str, Any]:
+    def run(self, parts: Mapping[str, Part], rows: DataFrame) -> dict[str, Any]:
         """Compare all parts, write the report, and return its summary.
 
-        ``parts`` are all parts by cluster, in order of name; ``sources`` have the same parts with their lines.
+        ``parts`` are all parts by cluster, in order of name; ``rows`` has the same parts with their lines.
         """
-        table = self._write_table(sources)
+        table = self._write_table(rows)
         found = self._read_results(table, len(parts))
         builder, duplicates = SummaryBuilder(self._job), DuplicateClusterIds()
         counts = dict.fromkeys([*LINE_FILES, DEVIATION], 0)
@@ -128,65 +151,46 @@ class SparkJob:
         self._folder.commit(summary, causes, self._job.repairs)
         return summary
 
-    def compare(self, sources: Sequence[RDD[Part]]) -> RDD[TaskRow]:
-        """Return the results of all parts as rows, which executors compute when the rows are used."""
-        name, shared = self._name, self._broadcast
-
-        def run(parts: Iterable[Part]) -> Iterator[TaskRow]:
-            return run_task(parts, *load_job(name, lambda: shared.value))
-
-        return self._spark.sparkContext.union([each.mapPartitions(run) for each in sources])
-
-    def _write_table(self, sources: Sequence[RDD[Part]]) -> DataFrame:
+    def _write_table(self, rows: DataFrame) -> DataFrame:
         """Compare all parts; return the table of the results, which executors have written."""
         place = self._place("results")
-        frame = create_table(self._spark, self.compare(sources), _ROW_TYPE)
-        frame.write.partitionBy("kind").parquet(to_uri(place))
-        return self._spark.read.schema(_ROW_TYPE).parquet(to_literal_uri(place))
+        found = rows.mapInArrow(make_task("compare_batches", *self._sent), TABLE_TYPE)
+        found.write.partitionBy("kind").parquet(to_uri(place))
+        return self._spark.read.schema(TABLE_TYPE).parquet(to_literal_uri(place))
 
     def _place(self, name: str) -> str:
         return f"{self._folder.staging_path}/{WORK_FOLDER}/{name}"
 
     def _read_results(self, table: DataFrame, expected: int) -> list[TaskResult]:
         """Return the results in order of cluster. Raises the errors of tasks."""
-        rows = table.where(f.col("kind").isin(RESULT, FAILURE)).select("data").collect()
-        found = [pickle.loads(row.data) for row in rows]  # written by the tasks of this run
+        rows = table.where(f.col("kind").isin(RESULT, FAILURE)).select("kind", "data").collect()
+        found = [decode_result(row.kind, row.data) for row in rows]
         failures = sorted(each for each in found if isinstance(each, TaskFailure))
         for reason, message, hint in failures:
             raise TopiaristError(reason, message, hint or (HINT_SHARED if is_distributed(self._spark) else ""))
         self._require(len(found), expected, "results")
-        return sorted(found, key=lambda each: each.result.cluster)
+        results = (each for each in found if isinstance(each, TaskResult))
+        return sorted(results, key=lambda each: each.result.cluster)
 
     def _require(self, found: int, expected: int, what: str) -> None:
         if found != expected:
             # The rest is on the disks of other machines.
             message = f"{printable(self._folder.staging_path, 4096)}: found {found:,} {what} after writing {expected:,}"
-            hint = "set --out to a folder that all machines of the Spark cluster share, or to an address such as hdfs:"
+            hint = "set --out to a folder that all machines of the Spark cluster share, or to an address such as s3a:"
             raise TopiaristError(Reason.UNWRITABLE, message, hint)
 
     def _find_differences(self, table: DataFrame, compared: Iterable[str]) -> tuple[int, list[dict[str, Any]]]:
         """Return the number of cross-cluster differences, and the first of them."""
-        name, shared, names = self._name, self._broadcast, frozenset(compared)
-
-        def split(row: Any) -> tuple[tuple[str, str], tuple[str, int, str]]:
-            topic, manifest, group, variant = json.loads(row.data)
-            return (topic, manifest), (row.cluster, group, variant)
-
-        def find(topics: Iterable[tuple[tuple[str, str], Iterable[tuple[str, int, str]]]]) -> Iterator[Any]:
-            _, caches = load_job(name, lambda: shared.value)
-            comparer, count, shown = TopicComparer(caches.groups, names), 0, list[dict[str, Any]]()
-            for (topic, manifest), deviations in topics:
-                differences = [*comparer.find_differences(topic, manifest, deviations)]
-                count += len(differences)
-                shown += differences
-                if len(shown) > 2 * MAX_SHOWN_DIFFERENCES:
-                    shown = nsmallest(MAX_SHOWN_DIFFERENCES, shown, key=_difference_key)
-            yield count, nsmallest(MAX_SHOWN_DIFFERENCES, shown, key=_difference_key)
-
-        rows = table.where(f.col("kind") == DEVIATION).select("cluster", "data").rdd
-        found = rows.map(split).groupByKey().mapPartitions(find).collect()
-        ordered = merge(*(shown for _, shown in found), key=_difference_key)
-        return sum(count for count, _ in found), [*islice(ordered, MAX_SHOWN_DIFFERENCES)]
+        fields = f.from_json(f.col("data").cast("string"), "array<string>")
+        rows = table.where(f.col("kind") == DEVIATION).select("cluster", fields.alias("fields"))
+        names = "topic", "manifest", "group", "variant"
+        columns = [f.col("fields").getItem(place).alias(name) for place, name in enumerate(names)]
+        ordered = rows.select("cluster", *columns).repartition("topic", "manifest")
+        ordered = ordered.sortWithinPartitions("topic", "manifest")
+        task = make_task("find_differences", *self._sent, frozenset(compared), MAX_SHOWN_DIFFERENCES)
+        found = ordered.mapInArrow(task, "number bigint, data binary").collect()
+        shown = (json.loads(row.data) for row in found if row.data is not None)
+        return sum(row.number for row in found), nsmallest(MAX_SHOWN_DIFFERENCES, shown, key=difference_key)
 
     def _find_causes(self, table: DataFrame, replaced: Sequence[ClusterResult]) -> Causes:
         """Return the causes of all findings, which a sort on the driver's disk brings together."""
@@ -198,68 +202,52 @@ class SparkJob:
             return index.find()
 
     def _collect_lines(self, table: DataFrame, replaced: Sequence[ClusterResult], counts: Mapping[str, int]) -> None:
-        """Append the lines of all results to the files of the report, in order of cluster."""
-        write_unused_rows(self._job, self._folder)
-        if not any(counts[name] for name in LINE_FILES):
-            return
+        """Write the files of the report in order of cluster; executors write those of an address themselves."""
+        unused = [encode_line(row._asdict()) for row in self._job.unused_input.invalid_rows]
+        before = [("", INVALID_ROWS_FILE, place - len(unused), line.rstrip(b"\n")) for place, line in enumerate(unused)]
+        given = [*before, *(row for result in replaced for row in encode_lines(result))]
         lines = table.where(f.col("kind").isin(*LINE_FILES))
-        if given := [row for result in replaced for row in encode_lines(result)]:
-            lines = lines.unionByName(create_table(self._spark, given, _ROW_TYPE))
-        place = self._place("lines")
-        ordered = lines.orderBy("kind", "cluster", "number")
-        ordered.select("kind", f.col("data").cast("string")).write.partitionBy("kind").text(to_uri(place))
-        storage = Storage(self._spark)
-        for name in LINE_FILES:
-            found = 0
+        lines = lines.unionByName(self._spark.createDataFrame(given, TABLE_TYPE)) if given else lines
+        totals = {name: counts[name] + (len(unused) if name == INVALID_ROWS_FILE else 0) for name in LINE_FILES}
+        for name in (name for name, total in totals.items() if total):
+            ordered = lines.where(f.col("kind") == name).orderBy("cluster", "number")
+            texts = ordered.select("cluster", "number", f.col("data").cast("string").alias("value"))
+            if isinstance(self._folder, RemoteReportFolder):
+                texts.select("value").write.text(f"{self._folder.staging_path}/{name}")
+                self._folder.remote_names.add(name)
+                if name in (FINDINGS_FILE, ACCEPTED_FILE):
+                    shown = outputs.sample_lines(texts, totals[name])
+                    self._folder.add_lines({name: [row.value.encode() + b"\n" for row in shown]})
+            else:
+                place = self._place(name)
+                texts.select("value").write.text(to_uri(place))
+                self._require(self._join_files(name, Path(place)), totals[name], f"lines of {name}")
 
-            def counted(chunks: Iterable[bytes]) -> Iterator[bytes]:
-                nonlocal found
-                for chunk in chunks:
-                    found += chunk.count(b"\n")
-                    yield chunk
-
-            files = sorted(storage.list_files(to_uri(f"{place}/kind={name}"))) if counts[name] else ()
-            for file in files:
-                self._folder.add_lines({name: counted(storage.read_chunks(file))})
-            self._require(found, counts[name], f"lines of {name}")
-
-
-def distribute(spark: SparkSession, parts: Iterable[Part]) -> RDD[Part]:
-    """Return parts as an RDD of even tasks, the task with the largest cluster first.
-
-    A task has so many live clusters at most as a machine reads at the same time.
-    """
-    ordered = sorted(parts, key=lambda part: -part.row_count)
-    number = min(len(ordered), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
-    if any(part.is_live for part in ordered):
-        number = max(number, -(-len(ordered) // MAX_PARALLEL_CLUSTERS))
-    tasks = [ordered[first::number] for first in range(number)]
-    return spark.sparkContext.parallelize(tasks, max(number, 1)).flatMap(iter)
+    def _join_files(self, name: str, place: Path) -> int:
+        """Append the files that Spark wrote to a file of the report; return the number of lines."""
+        count = 0
+        for part in sorted(place.glob("part-*")):
+            with part.open("rb") as lines:
+                content = lines.read()
+            count += content.count(b"\n")
+            self._folder.add_lines({name: [content]})
+        return count
 
 
-def _difference_key(difference: Mapping[str, Any]) -> tuple[str, str, str]:
-    return difference["topic"], difference["manifest"], difference["field"]
-
-
-# Snapshot inputs that only Spark can read: remote URIs and Parquet tables, and the distribution of all snapshots.
+# Snapshot inputs that only Spark can read, which are Parquet tables, and the distribution of all snapshots.
 #
 # A JSON lines file holds one snapshot. A Parquet table has the same rows, for any number of clusters and times. The
 # driver reads the first row of each snapshot. The executors read the rest: local files by themselves, remote files as
 # bytes and tables as JSON lines through Spark, so that the task that validates and compares rows is the same for all.
-# ``drift.spark.engine`` opens the inventory.
 
-_MAX_PARALLEL_READS = 16
-"""Number of first rows to fetch at the same time; a remote store has a high latency per request."""
-
-_PARQUET_MAGIC, _FILE_COLUMN = b"PAR1", "_file"
+_PARQUET_MAGIC, _FILE_COLUMN, _DAY_COLUMN = b"PAR1", "_file", "date"
 
 
 class SparkSnapshotInventory(SnapshotInventory):
-    """A ``SnapshotInventory`` for local paths and remote URIs, of JSON lines files and Parquet tables."""
+    """A ``SnapshotInventory`` of JSON lines files and Parquet tables, at paths and URIs."""
 
     def __init__(self, spark: SparkSession, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
         self._spark = spark
-        self._storage = Storage(spark)
         self._tables: list[str] = []
         super().__init__(paths, clusters)
 
@@ -268,12 +256,9 @@ class SparkSnapshotInventory(SnapshotInventory):
 
         A table is yielded once for each snapshot that it holds.
         """
-        files = {file for path in paths for file in self._list_files(path)}
+        files = {file for path in paths for file in list_files(path, SUFFIX, PARQUET_SUFFIX)}
         tables = sorted(file for file in files if file.endswith(PARQUET_SUFFIX))
-        plain = sorted(files.difference(tables))
-        with ThreadPoolExecutor(_MAX_PARALLEL_READS) as pool:
-            for file, line in zip(plain, pool.map(self._read_first_line, plain), strict=True):
-                yield file, line if isinstance(line, InvalidRow) else self._parse_header(file, line)
+        yield from read_headers(files.difference(tables))
         for file in tables:
             if problem := self._parquet_problem(file):
                 yield file, InvalidRow(printable_path(file), 0, problem)
@@ -283,57 +268,43 @@ class SparkSnapshotInventory(SnapshotInventory):
             yield from self._list_table_snapshots()
 
     def open_lines(self, file: str) -> Iterable[bytes]:
-        """Return the lines of a local file; those of other files are added by ``distribute_parts``."""
-        return () if is_remote(file) or file.endswith(PARQUET_SUFFIX) else super().open_lines(file)
+        """Return the lines of a file; those of a table are added by ``distribute_parts``."""
+        return () if file.endswith(PARQUET_SUFFIX) else super().open_lines(file)
 
     def read_table_lines(self, snapshots: Iterable[tuple[str, str]]) -> DataFrame:
-        """Return the rows of some snapshots as JSON lines: columns ``cluster`` and ``text``, in order of kind.
+        """Return the rows of some snapshots as JSON lines: columns ``cluster``, ``text``, and ``order`` of the kind.
 
         ``snapshots`` are pairs of cluster and time.
         """
-        keys = f.broadcast(create_table(self._spark, [*snapshots], "cluster string, takenAt string"))
-        rows = self._read_tables().join(keys, ["cluster", "takenAt"], "left_semi")
+        pairs = [*snapshots]
+        names, times = ([*map(str, column)] for column in zip(*pairs, strict=True))
+        keys = f.broadcast(self._spark.createDataFrame(pairs, "cluster string, takenAt string"))
+        # The reader of a table skips the files and row groups of other clusters and times by constants only.
+        rows = self._read_tables().where(f.col("cluster").isin(names)).where(f.col("takenAt").isin(times))
+        if _DAY_COLUMN in rows.columns:
+            rows = rows.where(f.col(_DAY_COLUMN).isin(sorted({time[:10] for time in times})))
+        rows = rows.join(keys, ["cluster", "takenAt"], "left_semi")
         kinds = (
             self._to_lines(rows, kind).select("text", f.lit(number).alias("order"), "cluster")
             for number, kind in enumerate(outputs.ROW_KINDS)
         )
-        lines = reduce(DataFrame.unionByName, kinds).repartition("cluster")
-        return lines.sortWithinPartitions("cluster", "order", "text").select("cluster", "text")
-
-    def _list_files(self, path: str) -> list[str]:
-        suffixes = (SUFFIX, PARQUET_SUFFIX)
-        if not is_remote(path):
-            return list_files(path, *suffixes)
-        files = [file for file in self._storage.list_files(path) if file.endswith(suffixes) or file == path]
-        return require_files(path, files, suffixes)
-
-    def _read_first_line(self, file: str) -> bytes | InvalidRow:
-        """Return the first line of a file, empty for an empty file, or the error if it cannot be read."""
-        try:
-            return self._storage.read_first_line(file) if is_remote(file) else next(read_lines(Path(file)), b"")
-        except TopiaristError as error:
-            return InvalidRow(printable_path(file), 0, str(error.args[0]))
-
-    def _parse_header(self, file: str, line: bytes) -> SnapshotHeader | InvalidRow:
-        """Return the snapshot header of a first line, or the error."""
-        name = printable_path(file)
-        if not line:
-            return InvalidRow(name, 0, f"{name}: found an empty file, wanted a snapshot")
-        try:
-            row = parse_row(line)
-            RowChecker().check(row)
-        except RowError as error:
-            return InvalidRow(name, 0, f"{name}:1: {error}")
-        return make_header(row)
+        return reduce(DataFrame.unionByName, kinds)
 
     def _parquet_problem(self, file: str) -> str:
         """Return the reason why a file is not Parquet; empty if it ends like a Parquet file."""
         try:
             # Only Spark's Parquet reader can check the rest of the file.
-            ended = self._storage.read_tail(to_uri(file), len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
+            if is_remote(file):
+                ended = Storage(Reason.SNAPSHOT_UNUSABLE).read_tail(file, len(_PARQUET_MAGIC))
+            else:
+                ended = Path(file).read_bytes()[-len(_PARQUET_MAGIC) :]
         except TopiaristError as error:
             return str(error.args[0])
-        return "" if ended else "found no end of a Parquet file: the file is truncated or is not Parquet"
+        except OSError as error:
+            return f"cannot be read: {error.strerror}"
+        return (
+            "" if ended == _PARQUET_MAGIC else "found no end of a Parquet file: the file is truncated or is not Parquet"
+        )
 
     def _list_table_snapshots(self) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
         with translate_errors(Reason.SNAPSHOT_UNUSABLE, self._tables[0]):
@@ -343,7 +314,7 @@ class SparkSnapshotInventory(SnapshotInventory):
         for row in heads:
             # Spark returns the file as a percent-encoded URI.
             file = given.get(to_uri(to_local_path(row.file))) or given.get(unquote(row.file), row.file)
-            yield file, self._parse_header(file, row.text.encode())
+            yield file, parse_header(printable_path(file), row.text.encode())
 
     def _read_tables(self) -> DataFrame:
         """Return all rows of all tables, each with the URI of its file."""
@@ -359,54 +330,58 @@ class SparkSnapshotInventory(SnapshotInventory):
         return typed.select(line.alias("text"), f.col(_FILE_COLUMN).alias("file"), "cluster")
 
 
-def distribute_parts(
-    spark: SparkSession, given: SnapshotInventory | LiveCluster, parts: Iterable[Part]
-) -> list[RDD[Part]]:
-    """Return all parts as RDDs, with the lines of their snapshots."""
-    here, remote, stored = list[Part](), dict[str, Part](), dict[str, Part]()
+def distribute_parts(spark: SparkSession, given: SnapshotInventory | LiveCluster, parts: Iterable[Part]) -> DataFrame:
+    """Return all parts as rows of ``PART_TYPE``, with the lines of their snapshots."""
+    here, remote, stored = list[Part](), list[Part](), list[Part]()
     for part in parts:
         file = part.source.snapshot.file if isinstance(part.source, SnapshotLines) else ""
-        if file.endswith(PARQUET_SUFFIX):
-            stored[part.cluster] = part
-        elif is_remote(file):
-            remote[file] = part
-        else:
-            here.append(part)
+        (stored if file.endswith(PARQUET_SUFFIX) else remote if is_remote(file) else here).append(part)
     found = [distribute(spark, here)] if here else []
     if remote:
         found.append(_distribute_files(spark, remote))
     if stored and isinstance(given, SparkSnapshotInventory):
-        keys = [(name, format_time(given.files[name].taken_at)) for name in stored]
+        keys = [(part.cluster, format_time(given.files[part.cluster].taken_at)) for part in stored]
         found.append(_distribute_lines(spark, given.read_table_lines(keys), stored))
-    return found
+    return reduce(DataFrame.unionByName, found)
 
 
-def _distribute_files(spark: SparkSession, parts: Mapping[str, Part]) -> RDD[Part]:
-    """Return parts by the URI of their file, with the lines of the files."""
-    files = spark.read.format("binaryFile").load([*map(to_literal_uri, parts)])
-    shared = spark.sparkContext.broadcast(dict(parts))
+def distribute(spark: SparkSession, parts: Iterable[Part]) -> DataFrame:
+    """Return parts as even tasks, the task with the largest cluster first.
 
-    def with_lines(row: Any) -> Part:
-        part = shared.value[row.path]
-        return _with_lines(part, split_lines(row.path, row.content))
-
-    return files.select("path", "content").rdd.map(with_lines)
-
-
-def _distribute_lines(spark: SparkSession, lines: DataFrame, parts: Mapping[str, Part]) -> RDD[Part]:
-    """Return parts by cluster, with the lines of a table."""
-    shared = spark.sparkContext.broadcast(dict(parts))
-
-    def with_lines(rows: Iterable[Any]) -> Iterator[Part]:
-        for cluster, some in groupby(rows, key=lambda row: row.cluster):
-            yield _with_lines(shared.value[cluster], (row.text.encode() + b"\n" for row in some))
-
-    return lines.rdd.mapPartitions(with_lines)
+    A task has so many live clusters at most as a machine reads at the same time.
+    """
+    ordered = sorted(parts, key=lambda part: -part.row_count)
+    number = min(len(ordered), _count_cores(spark) * _TASKS_PER_CORE)
+    if any(part.is_live for part in ordered):
+        number = max(number, -(-len(ordered) // MAX_PARALLEL_CLUSTERS))
+    rows = [(place % number, part.cluster, pickle.dumps(part), None) for place, part in enumerate(ordered)]
+    table = spark.createDataFrame(rows, f"task int, {PART_TYPE}")
+    return table.repartitionById(number, "task").drop("task")
 
 
-def _with_lines(part: Part, lines: Iterable[bytes]) -> Part:
-    assert isinstance(part.source, SnapshotLines)
-    return part._replace(source=part.source._replace(lines=lines))
+def _count_cores(spark: SparkSession) -> int:
+    """Return the number of tasks that Spark runs at the same time: so many partitions has a range by default."""
+    return spark.range(1 << 10).select(f.spark_partition_id()).distinct().count()
+
+
+def _distribute_files(spark: SparkSession, parts: Sequence[Part]) -> DataFrame:
+    """Return parts with the content of their files, which executors read."""
+    sources = {part.source.snapshot.file: part for part in parts if isinstance(part.source, SnapshotLines)}
+    rows = [(file, part.cluster, pickle.dumps(part)) for file, part in sources.items()]
+    table = f.broadcast(spark.createDataFrame(rows, "path string, cluster string, part binary"))
+    files = spark.read.format("binaryFile").load([*map(to_literal_uri, sources)])
+    found = files.select("path", f.col("content").alias("data"))
+    return found.join(table, "path").select("cluster", "part", "data")
+
+
+def _distribute_lines(spark: SparkSession, lines: DataFrame, parts: Sequence[Part]) -> DataFrame:
+    """Return parts by cluster, each before the lines of a table."""
+    rows = [(part.cluster, pickle.dumps(part), None, -1) for part in parts]
+    table = spark.createDataFrame(rows, f"{PART_TYPE}, order int")
+    data = f.col("text").cast("binary").alias("data")
+    typed = lines.select("cluster", f.lit(None).cast("binary").alias("part"), data, "order")
+    together = table.unionByName(typed).repartition("cluster")
+    return together.sortWithinPartitions("cluster", "order", "data").drop("order")
 
 
 def _require_columns(found: types.StructType, file: str) -> None:
@@ -430,15 +405,6 @@ class SparkEngine(Engine):
         super().__init__(f"Spark: {reason}")
         with translate_errors():
             self._spark = session.start_session(quiet=quiet)
-            self._storage = Storage(self._spark)
-
-    def exists(self, path: str) -> bool:
-        """Return whether a path or URI is a file or a non-empty folder."""
-        return bool(self._storage.list_names(path)) if is_remote(path) else super().exists(path)
-
-    def load_previous(self, path: str) -> PreviousReport:
-        """Read an earlier report."""
-        return outputs.load_previous(self._storage, path) if is_remote(path) else super().load_previous(path)
 
     def open_history(self, path: str) -> RunHistory:
         """Return the history at a path or URI."""
@@ -451,16 +417,9 @@ class SparkEngine(Engine):
         with translate_errors():
             return SparkSnapshotInventory(self._spark, paths, clusters)
 
-    def create_report_folder(self, path: str) -> ReportFolder:
-        """Create the staging folder of the report."""
-        return (
-            outputs.RemoteReportFolder(self._storage, path) if is_remote(path) else super().create_report_folder(path)
-        )
-
     def compare(self, job: ReportJob, given: SnapshotInventory | LiveCluster, folder: ReportFolder) -> dict[str, Any]:
         """Compare the clusters of a job on executors, write the report, and return its summary."""
         with translate_errors():
             parts = {part.cluster: part for part in make_parts(job, sources_of(job, given))}
-            sources = distribute_parts(self._spark, given, parts.values())
-            folder.add_final_step(lambda place: outputs.write_parquet(self._spark, folder, place))
-            return SparkJob(self._spark, job, folder).run(parts, sources)
+            folder.add_final_step(lambda _: outputs.write_parquet(self._spark, folder))
+            return SparkJob(self._spark, job, folder).run(parts, distribute_parts(self._spark, given, parts.values()))

@@ -8,31 +8,33 @@ the same platform. Packages that are installed on an executor win over compiled 
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import sys
 import threading
 import zipfile
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, NoReturn
+from tempfile import mkdtemp
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import RDD, SparkConf, SparkContext, SparkFiles
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from topiarist.adapters.snapshots.files import MAX_BYTES, MAX_ROW_BYTES
-from topiarist.drift.report import is_spark_submit
+from topiarist.drift.report import has_given_session
 from topiarist.errors import Reason, TopiaristError
-from topiarist.text import humanize_bytes, printable
+from topiarist.text import printable
 
 # Translation of Spark errors into ``TopiaristError`` with a one-line message.
 #
-# ``drift.spark.engine`` and ``Storage`` use it. Users see the root cause and a hint, without a traceback
+# ``drift.spark.engine`` and ``drift.spark.outputs`` use it. Users see the root cause and a hint, without a traceback
 # or a JVM stack.
 
 _MAX_MESSAGE_LENGTH, _MAX_CAUSES = 400, 50
@@ -106,116 +108,6 @@ def _relevant_line(text: str) -> str:
     return lines[0] if lines else ""
 
 
-# File operations on any store that Spark reaches, through Hadoop's file system classes.
-#
-# ``drift.spark.engine`` and ``drift.spark.outputs`` use them for snapshots and reports. URIs are text, as the user gave
-# them. Each method raises ``TopiaristError`` with the URI in the message.
-
-_CHUNK_BYTES = 1 << 20
-
-
-class Storage:
-    """The file systems that a Spark session can reach."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        context: Any = spark.sparkContext
-        self._jvm = context._jvm
-        self._conf = context._jsc.hadoopConfiguration()
-
-    def list_files(self, address: str) -> list[str]:
-        """Return all files below a folder at any depth, without hidden files, or the file itself."""
-        with self._open(address, Reason.UNREADABLE) as (store, path):
-            if not store.getFileStatus(path).isDirectory():
-                return [address]
-            walk, files = store.listFiles(path, True), []
-            while walk.hasNext():
-                files.append(str(walk.next().getPath().toString()))
-        return [file for file in files if not file.rpartition("/")[2].startswith((".", "_"))]
-
-    def list_names(self, address: str) -> list[str] | None:
-        """Return the names in a folder, None if nothing exists there, and one empty name for a file."""
-        with self._open(address, Reason.UNREADABLE) as (store, path):
-            if not store.exists(path):
-                return None
-            if not store.getFileStatus(path).isDirectory():
-                return [""]
-            return [str(status.getPath().getName()) for status in store.listStatus(path)]
-
-    def read_first_line(self, address: str) -> bytes:
-        """Return the first line of a file, empty for an empty file.
-
-        Raises ``SnapshotUnusable`` for a file above ``MAX_BYTES`` or a line above ``MAX_ROW_BYTES``.
-        """
-        with self._open(address, Reason.SNAPSHOT_UNUSABLE) as (store, path):
-            if (length := store.getFileStatus(path).getLen()) > MAX_BYTES:
-                _raise_unusable(address, f"found {humanize_bytes(length)}, wanted at most {humanize_bytes(MAX_BYTES)}")
-            found = b""
-            for chunk in self.read_chunks(address, Reason.SNAPSHOT_UNUSABLE):
-                start, end, _ = chunk.partition(b"\n")
-                found += start + end
-                if len(found) > MAX_ROW_BYTES:
-                    _raise_unusable(address, f"found a row of more than {humanize_bytes(MAX_ROW_BYTES)}")
-                if end:
-                    break
-            return found
-
-    def read_chunks(self, address: str, reason: Reason = Reason.UNREADABLE) -> Iterator[bytes]:
-        """Yield the content of a file in parts; ``reason`` is that of errors."""
-        with self._open(address, reason) as (store, path), closing(store.open(path)) as stream:
-            while chunk := bytes(stream.readNBytes(_CHUNK_BYTES)):
-                yield chunk
-
-    def read_tail(self, address: str, length: int) -> bytes:
-        """Return the last ``length`` bytes of a file."""
-        with self._open(address, Reason.SNAPSHOT_UNUSABLE) as (store, path), closing(store.open(path)) as stream:
-            stream.seek(max(store.getFileStatus(path).getLen() - length, 0))
-            return bytes(stream.readNBytes(length))
-
-    def download(self, address: str, file: Path) -> None:
-        """Copy a remote file to a local file."""
-        with self._open(address, Reason.UNREADABLE) as (store, path):
-            store.copyToLocalFile(False, path, self._make_path(f"file://{file}"), True)
-
-    def upload(self, file: Path, address: str) -> None:
-        """Copy a local file to a URI; create missing parent folders and replace an existing file."""
-        with self._open(address, Reason.UNWRITABLE) as (store, path):
-            store.copyFromLocalFile(False, True, self._make_path(f"file://{file}"), path)
-
-    def make_folder(self, address: str, about: str) -> None:
-        """Create a folder and its missing parents; errors name ``about``."""
-        with self._open(address, Reason.UNWRITABLE, about) as (store, path):
-            _require_success(store.mkdirs(path), about)
-
-    def move(self, address: str, to: str) -> None:
-        """Rename a file or folder; the target must not exist, its parent folder must."""
-        with self._open(address, Reason.UNWRITABLE, to) as (store, path):
-            _require_success(store.rename(path, self._make_path(to)), to)
-
-    def remove(self, address: str) -> None:
-        """Remove a file, or a folder with its content, if it exists."""
-        with self._open(address, Reason.UNWRITABLE) as (store, path):
-            store.delete(path, True)
-
-    def _make_path(self, address: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(address)
-
-    @contextmanager
-    def _open(self, address: str, reason: Reason, about: str = "") -> Iterator[tuple[Any, Any]]:
-        """Yield the file system and path of a URI; errors of the block name ``about`` or the URI."""
-        with translate_errors(reason, about or address):
-            path = self._make_path(address)
-            yield path.getFileSystem(self._conf), path
-
-
-def _raise_unusable(address: str, message: str) -> NoReturn:
-    raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(address, 4096)}: {message}")
-
-
-def _require_success(succeeded: bool, address: str) -> None:
-    if not succeeded:
-        raise TopiaristError(Reason.UNWRITABLE, f"{printable(address, 4096)}: cannot be written: its store refused")
-
-
 _STDERR_FD = 2
 
 _EXECUTOR_PACKAGES = ("topiarist", "kazoo")
@@ -224,37 +116,12 @@ _EXECUTOR_PACKAGES = ("topiarist", "kazoo")
 _NATIVE_PACKAGES = ("jsonschema_rs", "msgspec", "yaml")
 """Packages with compiled modules, which Python can import only from files."""
 
-_NATIVE_ARCHIVE = "topiarist-native.zip"
+NATIVE_ARCHIVE = "topiarist-native.zip"
 """Name of the archive of compiled packages, and of the folder in which executors have its content."""
 
 _PROGRESS_SETTING = "spark.ui.showConsoleProgress"
 
-_PYARROW = "pyarrow"
-
 _STARTED_MARK, _FAILED_MARK = b"\0started\0", b"\0failed\0"
-
-
-@contextmanager
-def without_pyarrow() -> Iterator[None]:
-    """Hide pyarrow, unless it is imported already.
-
-    PySpark would import it in its first call of the JVM and with each table, for kinds of rows that no report has: 32
-    MiB of memory.
-    """
-    is_hidden = _PYARROW not in sys.modules
-    if is_hidden:
-        sys.modules[_PYARROW] = None  # type: ignore[assignment]  # an import fails then
-    try:
-        yield
-    finally:
-        if is_hidden:
-            del sys.modules[_PYARROW]
-
-
-def create_table(spark: SparkSession, rows: RDD[Any] | Iterable[Any], schema: str) -> DataFrame:
-    """Return a table of rows with this schema; the rows are not verified."""
-    with without_pyarrow():
-        return spark.createDataFrame(rows, schema, verifySchema=False)
 
 
 def create_local_session(memory: str = "3g", *, progress: bool = False) -> SparkSession:
@@ -279,7 +146,7 @@ def create_local_session(memory: str = "3g", *, progress: bool = False) -> Spark
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with suppress_banner(), without_pyarrow():
+    with suppress_banner():
         return builder.getOrCreate()
 
 
@@ -329,64 +196,33 @@ def _forward_stderr(reading: int, target: int, passing: threading.Event) -> None
 
 
 def start_session(*, quiet: bool = False) -> SparkSession:
-    """Return the session of this process; draw progress bars on a terminal unless ``quiet``."""
-    if not is_spark_submit():
+    """Return the session of this process; a local one draws progress bars on a terminal unless ``quiet``."""
+    if not has_given_session():
         return create_local_session(progress=not quiet and sys.stderr.isatty())
-    with without_pyarrow():
-        # Without this call, a SparkConf does not have the options of spark-submit.
-        SparkContext._ensure_initialized()
-        given = SparkConf()
-        if _is_local_master(given.get("spark.master")):
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        builder = SparkSession.builder.appName("topiarist drift").config("spark.sql.session.timeZone", "UTC")
-        if not given.contains(_PROGRESS_SETTING):
-            builder = builder.config(_PROGRESS_SETTING, str(not quiet and _is_terminal()).lower())
-        started = builder.getOrCreate()
+    started = SparkSession.builder.appName("topiarist drift").getOrCreate()
+    started.conf.set("spark.sql.session.timeZone", "UTC")
     _send_packages(started)
     return started
 
 
 def is_distributed(spark: SparkSession) -> bool:
     """Return whether executors may run on other machines."""
-    return not _is_local_master(spark.sparkContext.master)
+    return not (spark.conf.get("spark.master", "local") or "local").startswith("local")
 
 
-def _is_local_master(master: str | None) -> bool:
-    return (master or "local").startswith("local")
-
-
-def _is_terminal() -> bool:
-    """Return whether ``spark-submit`` runs on a terminal.
-
-    The streams of this process are pipes to the JVM, so that the console of the JVM is checked instead.
-    """
-    jvm: Any = SparkContext._jvm
-    console = jvm.java.lang.System.console()
-    try:
-        return console is not None and bool(console.isTerminal())
-    except Py4JError:  # Console.isTerminal exists since Java 22; before, console() is null without a terminal
-        return True
-
-
+@cache
 def _send_packages(spark: SparkSession) -> None:
     # Each executor fetches the archives when it starts, so that the files must exist as long as the session.
-    place = Path(SparkFiles.getRootDirectory(), "sent")
-    if place.exists():
-        return
-    place.mkdir()
-    archive, native = place / "topiarist-job.zip", place / _NATIVE_ARCHIVE
+    place = Path(mkdtemp(prefix="topiarist-spark-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    archive, native = place / "topiarist-job.zip", place / NATIVE_ARCHIVE
     for path, packages in ((archive, _EXECUTOR_PACKAGES), (native, _NATIVE_PACKAGES)):
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as output:
             for package in packages:
                 for name, file in _list_package_files(files(package), package):
                     output.writestr(zipfile.ZipInfo(name), file.read_bytes())
-    context = spark.sparkContext
-    context.addPyFile(str(archive))
-    context.addArchive(str(native))
-    # Executors must find these packages before they load a task, and PySpark has a public method for archives of Python
-    # code only: it puts the names of those into this list too.
-    assert context._python_includes is not None
-    context._python_includes.append(_NATIVE_ARCHIVE)
+    spark.addArtifacts(str(archive), pyfile=True)
+    spark.addArtifacts(str(native), archive=True)
 
 
 def _list_package_files(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:

@@ -98,7 +98,6 @@ def test_work_and_last_steps_come_before_the_report_is_there(tmp_path: Path) -> 
         assert report.make_work_folder() == work == report.local_path / "work"
         (work / "part").write_text("x")
         assert report.staging_path == str(report.local_path)
-        assert report.share_file(work / "part") == str(work / "part")
         report.add_lines({LINE_FILES[0]: [b"a\n"]})
         report.add_lines({LINE_FILES[0]: [b"b\n"], LINE_FILES[1]: [b"c\n"]})
         report.add_final_step(lambda staging: seen.append((staging / LINE_FILES[0]).read_text()))

@@ -225,7 +225,7 @@ def test_room_is_shared_evenly(wanted: dict[str, int], most: int, shares: dict[s
     st.dictionaries(st.tuples(st.binary(max_size=2), st.just(b""), st.booleans()), st.integers(1, 50)),
     st.integers(0, 300),
 )
-def test_room_is_used_up(wanted: dict[html.Cell, int], most: int) -> None:
+def test_room_is_used_up(wanted: dict[html.Cell[bytes], int], most: int) -> None:
     """The shares use the full limit or all findings, and incomplete groups are within one of the largest."""
     made = html.allocate(wanted, most)
     assert sum(made.values()) == min(most, sum(wanted.values()))

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from pyspark import SparkContext
+from pyspark import SparkFiles
 
+from support.drift.folder_store import STORE, store
 from topiarist.drift import report
 from topiarist.drift.spark import engine, outputs, session
 from unit.drift.spark.local_spark import FUNCTIONS, LocalSpark, Table
-from unit.drift.spark.local_store import STORE
+
+__all__ = ["store"]
 
 
 class Place(NamedTuple):
@@ -22,15 +24,14 @@ class Place(NamedTuple):
 
 
 @pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
+def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: Path) -> Place:
     """Return a session with an empty store; the command uses it if it starts Spark."""
-    store = tmp_path / "store"
-    store.mkdir()
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(tmp_path / "files"))
     spark = LocalSpark({STORE: store})
     for module in (engine, outputs):
         monkeypatch.setattr(module, "f", FUNCTIONS)
     monkeypatch.setattr(engine, "DataFrame", Table)
-    monkeypatch.setattr(SparkContext, "_active_spark_context", spark)
     monkeypatch.setattr(session, "start_session", lambda **_: spark)
     monkeypatch.setattr(report, "find_java", lambda purpose: "java")
     return Place(spark, store)

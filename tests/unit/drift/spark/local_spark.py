@@ -1,8 +1,8 @@
-"""Spark without a JVM: RDDs and tables in this process, for what ``drift.spark`` does with Spark.
+"""Spark without a JVM: tables in this process, for what ``drift.spark`` does with Spark.
 
-It has only the methods and functions that the package calls. Functions of RDDs go through cloudpickle, as on their way
-to an executor, and are called when an action needs their rows. A table in storage is a folder of files with random
-names, marker and checksum files. ``tests/spark`` runs the same reports by Spark itself.
+It has only the methods and functions that the package calls. Functions over batches of Arrow go through cloudpickle, as
+on their way to an executor. A table in storage is a folder of files with random names, marker and checksum files.
+``tests/spark`` runs the same reports by Spark itself.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, types
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from unit.drift.spark.local_store import HadoopConfiguration, HadoopPath
+from unit.drift.spark.java_errors import JavaError
 
 Values = dict[str, Any]
-
-MAGIC = b"PAR1"
 
 _ATOMS: Mapping[str, types.DataType] = {
     "string": types.StringType(),
@@ -132,12 +133,22 @@ class Expression:
         return Expression(self.name, lambda row: self.evaluate(row) in wanted)
 
     def cast(self, kind: str) -> Expression:
-        """Return the value as text, from bytes, or as seconds, from a time."""
+        """Return the value as text, from bytes, as bytes, from text, or as seconds, from a time."""
         converters: dict[str, Callable[[Any], Any]] = {
             "string": bytes.decode,
+            "binary": str.encode,
             "long": lambda time: int(time.timestamp()),
         }
-        return Expression(self.name, lambda row: converters[kind](self.evaluate(row)))
+
+        def evaluate(row: Values) -> Any:
+            value = self.evaluate(row)
+            return None if value is None else converters[kind](value)
+
+        return Expression(self.name, evaluate, _ATOMS.get(kind))
+
+    def getItem(self, place: int) -> Expression:  # noqa: N802
+        """Return an item of a list."""
+        return Expression(self.name, lambda row: self.evaluate(row)[place])
 
     def try_cast(self, kind: str) -> Expression:
         """Return text as a boolean, None for any other text."""
@@ -176,7 +187,7 @@ def _to_json(column: Expression, options: Mapping[str, str]) -> Expression:
 
 def _to_timestamp(column: str | Expression) -> Expression:
     parsed = col(column)
-    return Expression(parsed.name, lambda row: datetime.fromisoformat(parsed.evaluate(row)))
+    return Expression(parsed.name, lambda row: datetime.fromisoformat(parsed.evaluate(row)), types.TimestampType())
 
 
 FUNCTIONS = SimpleNamespace(
@@ -184,7 +195,8 @@ FUNCTIONS = SimpleNamespace(
     col=col,
     from_json=_from_json,
     greatest=lambda *given: Expression("greatest", lambda row: max(each.evaluate(row) for each in given)),
-    lit=lambda value: Expression(str(value), lambda row: value),
+    lit=lambda value: Expression(str(value), lambda row: value, _ATOMS["int"] if isinstance(value, int) else None),
+    spark_partition_id=lambda: col("id"),
     struct=lambda names: Expression("struct", lambda row: {name: row[name] for name in names}),
     substring=lambda name, start, length: Expression(name, lambda row: row[name][start - 1 : start - 1 + length]),
     to_json=_to_json,
@@ -199,39 +211,8 @@ def _shipped(function: Callable[..., Any]) -> Callable[..., Any]:
     return received
 
 
-class Rdd:
-    """Rows in partitions, which are computed when they are used."""
-
-    def __init__(self, partitions: Callable[[], list[Iterator[Any]]]) -> None:
-        self.partitions = partitions
-
-    def mapPartitions(self, function: Callable[[Iterator[Any]], Iterable[Any]]) -> Rdd:  # noqa: N802
-        """Return what a function makes of each partition."""
-        return Rdd(lambda: [iter(_shipped(function)(each)) for each in self.partitions()])
-
-    def map(self, function: Callable[[Any], Any]) -> Rdd:
-        """Return what a function makes of each row."""
-        return Rdd(lambda: [map(_shipped(function), each) for each in self.partitions()])
-
-    def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> Rdd:  # noqa: N802
-        """Return the rows that a function makes of each row."""
-        return Rdd(lambda: [chain.from_iterable(map(_shipped(function), each)) for each in self.partitions()])
-
-    def groupByKey(self) -> Rdd:  # noqa: N802
-        """Return the values of each key; keys are in two partitions, in no useful order."""
-
-        def group() -> list[Iterator[Any]]:
-            found: dict[Any, list[Any]] = {}
-            for key, value in chain.from_iterable(self.partitions()):
-                found.setdefault(key, []).append(value)
-            items = sorted(found.items(), reverse=True)
-            return [iter(items[::2]), iter(items[1::2])]
-
-        return Rdd(group)
-
-    def collect(self) -> list[Any]:
-        """Return all rows."""
-        return [*chain.from_iterable(self.partitions())]
+def _to_arrow(kind: types.DataType) -> pa.DataType:
+    return {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}[kind.simpleString()]
 
 
 class Table:
@@ -252,6 +233,14 @@ class Table:
             [types.StructField(name, self._kind_of(each)) for name, each in chosen.items()],
         )
 
+    def distinct(self) -> Table:
+        """Return the table: only its number of partitions is asked."""
+        return self
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return len([*chain(*self._partitions)])
+
     def _expand(self, column: str | Expression) -> list[Expression]:
         if isinstance(column, str) and column.endswith(".*"):
             outer = column.removesuffix(".*")
@@ -263,9 +252,10 @@ class Table:
             ]
         return [*map(col, self.schema.names)] if column == "*" and isinstance(column, str) else [col(column)]
 
-    def _kind_of(self, column: Expression) -> types.DataType:
+    def _kind_of(self, column: Expression | types.StructField) -> types.DataType:
         known = {field.name: field.dataType for field in self.schema}
-        return column.kind or known.get(column.name) or types.StringType()
+        kind = column.kind if isinstance(column, Expression) else None
+        return kind or known.get(column.name) or types.StringType()
 
     def where(self, condition: Expression) -> Table:
         """Return the rows for which a condition is true."""
@@ -276,7 +266,7 @@ class Table:
         return self._made(
             lambda rows: [row | {name: each.evaluate(row) for name, each in columns.items()} for row in rows],
             [
-                *self.schema,
+                *(types.StructField(each.name, self._kind_of(columns.get(each.name) or each)) for each in self.schema),
                 *(types.StructField(name, types.StringType()) for name in columns if name not in self.schema.names),
             ],
         )
@@ -285,8 +275,15 @@ class Table:
         """Return the table with a column added or replaced."""
         return self.withColumns({name: column})
 
-    def join(self, other: Table, on: Sequence[str], how: str) -> Table:
-        """Return the rows with a partner in another table."""
+    def join(self, other: Table, on: Sequence[str], how: str = "inner") -> Table:
+        """Return the rows with a partner in another table, or in an inner join by one column the pairs."""
+        if how == "inner":
+            assert isinstance(on, str)
+            partners = {row[on]: row for row in chain(*other._partitions)}
+            fields = {field.name: field for field in (*self.schema, *other.schema)}
+            return self._made(
+                lambda rows: [row | partners[row[on]] for row in rows if row[on] in partners], [*fields.values()]
+            )
         assert how == "left_semi"
         keys = {tuple(row[name] for name in on) for row in chain(*other._partitions)}
         return self._made(lambda rows: [row for row in rows if tuple(row[name] for name in on) in keys])
@@ -302,12 +299,19 @@ class Table:
         rows = [[{name: row[name] for name in self.schema.names} for row in part] for part in other._partitions]
         return Table(self._spark, self.schema, [*self._partitions, *rows])
 
-    def repartition(self, column: str) -> Table:
-        """Return the table with all rows of a value in one partition, in no useful order."""
+    def repartition(self, *columns: str) -> Table:
+        """Return the table with all rows of some values in one partition, in no useful order."""
         found: list[list[Values]] = [[], []]
         for row in [*chain(*self._partitions)][::-1]:
-            found[sum(str(row[column]).encode()) % 2].append(row)
+            found[sum(str([row[name] for name in columns]).encode()) % 2].append(row)
         return Table(self._spark, self.schema, found)
+
+    def repartitionById(self, number: int, column: str) -> Table:  # noqa: N802
+        """Return the table with the rows of each number in their own partition."""
+        rows = [*chain(*self._partitions)]
+        return Table(
+            self._spark, self.schema, [[row for row in rows if row[column] % number == each] for each in range(number)]
+        )
 
     def coalesce(self, number: int) -> Table:
         """Return the table in one partition."""
@@ -316,7 +320,9 @@ class Table:
 
     def sortWithinPartitions(self, *names: str) -> Table:  # noqa: N802
         """Return the table with each partition in order."""
-        return self._made(lambda rows: sorted(rows, key=lambda row: [row[name] for name in names]))
+        return self._made(
+            lambda rows: sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in names])
+        )
 
     def orderBy(self, *names: str) -> Table:  # noqa: N802
         """Return the table in order, in two partitions."""
@@ -332,10 +338,31 @@ class Table:
         """Yield all rows."""
         yield from self.collect()
 
+    def mapInArrow(self, function: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> Table:  # noqa: N802
+        """Return what a function makes of the batches of each partition, which have one row or two."""
+        kept, made = pa.schema([(field.name, _to_arrow(field.dataType)) for field in self.schema]), parse_type(schema)
+        assert isinstance(made, types.StructType)
+        partitions = []
+        for rows in self._partitions:
+            table = pa.Table.from_pylist([{name: row[name] for name in kept.names} for row in rows], kept)
+            found = [row for batch in _shipped(function)(iter(table.to_batches(2))) for row in batch.to_pylist()]
+            assert all([*row] == made.names for row in found)
+            partitions.append(found)
+        return Table(self._spark, made, partitions)
+
+    def drop(self, name: str) -> Table:
+        """Return the table without a column."""
+        return self.select(*(each for each in self.schema.names if each != name))
+
     @property
-    def rdd(self) -> Rdd:
-        """Return the rows in the partitions of the table."""
-        return Rdd(lambda: [iter([Row(**row) for row in rows]) for rows in self._partitions])
+    def columns(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self.schema.names)
+
+    @property
+    def sparkSession(self) -> LocalSpark:  # noqa: N802
+        """Return the session."""
+        return self._spark
 
     @property
     def write(self) -> Writer:
@@ -366,10 +393,12 @@ class Writer:
         return self
 
     def parquet(self, address: str) -> None:
-        """Write binary files, which have ``MAGIC`` at both ends."""
-        kept = types.StructType([field for field in self._table.schema if field.name not in self._by])
+        """Write Parquet files."""
+        kept = to_arrow_schema(
+            types.StructType([each for each in self._table.schema if each.name not in self._by]), timezone="UTC"
+        )
         for file, rows in self._list_files(address, f"{self.options.get('compression', 'snappy')}.parquet"):
-            file.write_bytes(MAGIC + pickle.dumps((kept.json(), rows)) + MAGIC)
+            pq.write_table(pa.Table.from_pylist([{name: row[name] for name in kept.names} for row in rows], kept), file)
 
     def text(self, address: str) -> None:
         """Write the only column that is no folder as lines of text."""
@@ -421,7 +450,8 @@ class Reader:
             for address in addresses
             for _, file in self._list_files(address)
         ]
-        return Table(self._spark, types.StructType(), [rows])
+        fields = [types.StructField("path", types.StringType()), types.StructField("content", types.BinaryType())]
+        return Table(self._spark, types.StructType(fields), [rows])
 
     def json(self, address: str) -> Table:
         """Return the rows of lines of JSON."""
@@ -433,11 +463,12 @@ class Reader:
         """Return the rows of binary files, with the columns that their folders name."""
         partitions, fields = [], self._schema
         for root, file in (found for address in addresses for found in self._list_files(address)):
-            content = file.read_bytes()
-            if not content.startswith(MAGIC) or not content.endswith(MAGIC) or len(content) < 2 * len(MAGIC):
-                raise PySparkException(f"[CANNOT_READ_FILE_FOOTER] {file} is not a Parquet file")
-            schema, rows = pickle.loads(content[len(MAGIC) : -len(MAGIC)])
-            fields = fields or types.StructType.fromJson(json.loads(schema))
+            try:
+                table = pq.read_table(file, partitioning=None)
+            except pa.ArrowException as error:
+                raise PySparkException(f"[CANNOT_READ_FILE_FOOTER] {file} is not a Parquet file") from error
+            rows = table.to_pylist(maps_as_pydicts="strict")
+            fields = fields or from_arrow_schema(table.schema)
             names = dict(name.split("=", 1) for name in file.relative_to(root).parts[:-1] if "=" in name)
             more: Values = {**names, "_metadata.file_path": self._encode(file)}
             if "date" in names:
@@ -465,44 +496,50 @@ class Reader:
                 yield root, file
 
 
+class Stores:
+    """The folders of the stores by the address of their root."""
+
+    def __init__(self, roots: Mapping[str, Path]) -> None:
+        self.roots = {"file://": Path("/"), **roots}
+
+    def find_file(self, address: str) -> Path:
+        """Return the file of an address. Raises ``JavaError`` for an unknown scheme."""
+        for root, folder in self.roots.items():
+            if address.startswith(root):
+                return folder / address.removeprefix(root).lstrip("/")
+        raise JavaError("UnsupportedFileSystemException", f'No FileSystem for scheme "{address.partition(":")[0]}"')
+
+    def find_address(self, file: Path) -> str:
+        """Return the address of a file."""
+        for root, folder in reversed(self.roots.items()):
+            if file.is_relative_to(folder):
+                return f"{root}/{file.relative_to(folder)}"
+        raise AssertionError(file)
+
+
 class LocalSpark:
-    """A session and its context; ``roots`` are the folders of the stores by address."""
+    """A session; ``roots`` are the folders of the stores by address."""
 
     def __init__(self, roots: Mapping[str, Path], master: str = "local[2]") -> None:
-        self.configuration = HadoopConfiguration(roots)
-        self.master, self.defaultParallelism = master, 2
-        self.sparkContext = self
+        self.configuration = Stores(roots)
+        self.master = master
         self.settings: dict[str, Any] = {}
-        self.conf = SimpleNamespace(set=self.settings.__setitem__)
-        self._jsc = SimpleNamespace(hadoopConfiguration=lambda: self.configuration)
-        self._jvm = SimpleNamespace(
-            org=SimpleNamespace(apache=SimpleNamespace(hadoop=SimpleNamespace(fs=SimpleNamespace(Path=HadoopPath))))
+        self.conf = SimpleNamespace(
+            set=self.settings.__setitem__, get=lambda name, default: {"spark.master": self.master}.get(name, default)
         )
-        self._parse_ddl = parse_type
 
     @property
     def read(self) -> Reader:
         """Return a reader."""
         return Reader(self)
 
-    def broadcast(self, value: Any) -> Any:
-        """Return a value as executors receive it."""
-        return SimpleNamespace(value=pickle.loads(pickle.dumps(value)))
+    def range(self, end: int) -> Table:
+        """Return a table that has a row in each of the two partitions that run at the same time."""
+        assert end > 2
+        return Table(self, types.StructType([types.StructField("id", types.LongType())]), [[{"id": 0}], [{"id": 1}]])
 
-    def parallelize(self, rows: Sequence[Any], number: int) -> Rdd:
-        """Return rows in partitions."""
-        assert number > 0
-        return Rdd(lambda: [iter(rows[len(rows) * n // number : len(rows) * (n + 1) // number]) for n in range(number)])
-
-    def union(self, rdds: Sequence[Rdd]) -> Rdd:
-        """Return the partitions of several RDDs."""
-        return Rdd(lambda: [*chain.from_iterable(each.partitions() for each in rdds)])
-
-    def createDataFrame(self, rows: Rdd | Iterable[Any], schema: str, verifySchema: bool = True) -> Table:  # noqa: N802, N803
+    def createDataFrame(self, rows: Iterable[Any], schema: str) -> Table:  # noqa: N802
         """Return a table of rows, which are tuples."""
         fields = parse_type(schema)
         assert isinstance(fields, types.StructType)
-        assert not verifySchema
-        partitions = rows.partitions() if isinstance(rows, Rdd) else [iter(rows)]
-        values = [[dict(zip(fields.names, row, strict=True)) for row in each] for each in partitions]
-        return Table(self, fields, values)
+        return Table(self, fields, [[dict(zip(fields.names, row, strict=True)) for row in rows]])

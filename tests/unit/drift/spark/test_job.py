@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.cli.runs import document
+from support.drift.folder_store import STORE
 from support.drift.small_fleet import (
     SNAPSHOT_TIME,
     cluster_state,
@@ -31,7 +32,6 @@ from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, ConnectOptions, LiveClus
 from topiarist.errors import Reason, TopiaristError
 from unit.drift.spark.conftest import Place
 from unit.drift.spark.local_spark import Table
-from unit.drift.spark.local_store import STORE
 from unit.drift.spark.test_engine import report, texts
 
 NAMES = [f"c{number}" for number in range(8)]
@@ -65,7 +65,7 @@ def test_a_fleet_with_every_kind_of_result_has_the_same_report(
     assert summary["clusters"] == {"declared": 8, "compared": 6, "unknown": 2}
     assert summary["crossClusterDifferences"]["total"] > len(summary["crossClusterDifferences"]["topics"]) == 2
     assert len(read_rows(tmp_path / "here", "broken.jsonl")) == summary["inputs"]["broken"] > 0
-    assert place.spark.settings["spark.sql.maxConcurrentOutputFileWriters"] == 16
+    assert place.spark.settings["spark.sql.maxConcurrentOutputFileWriters"] == "16"
 
 
 def test_a_fleet_without_findings_has_empty_files(place: Place, tmp_path: Path) -> None:
@@ -109,7 +109,12 @@ def test_the_error_of_a_task_ends_the_run(
 
 @pytest.mark.parametrize("kind", ["result", "findings.jsonl"])
 def test_results_on_the_disks_of_other_machines_are_missed(
-    manifests: Path, place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kind: str
+    manifests: Path,
+    place: Place,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    kind: str,
 ) -> None:
     """Fewer results or lines than were written are an error that says where to put the report."""
     write = Table.orderBy if kind != "result" else Table.where
@@ -119,17 +124,18 @@ def test_results_on_the_disks_of_other_machines_are_missed(
         return Table(place.spark, whole.schema, [*whole._partitions[:-1], whole._partitions[-1][:-1]])
 
     monkeypatch.setattr(Table, write.__name__, lose_last)
-    report(manifests, f"{STORE}/snapshots", f"{STORE}/there")
+    out = tmp_path / "out" / "there"
+    report(manifests, f"{STORE}/snapshots", out, "--engine", "spark")
     said = capfd.readouterr().err
     assert f"found {'8 results after writing 9' if kind == 'result' else ''}" in said
     assert "set --out to a folder that all machines of the Spark cluster share" in said
-    assert STORE in said
-    assert sorted(path.name for path in place.store.iterdir()) == ["snapshots"]
+    assert str(out.parent) in said
+    assert [*out.parent.iterdir()] == []
 
 
 @pytest.mark.parametrize(
     ("count", "is_live", "tasks"),
-    [(0, False, 1), (3, False, 3), (6, False, 6), (20, False, 6), (200, False, 6), (20, True, 6), (97, True, 7)],
+    [(3, False, 3), (6, False, 6), (20, False, 6), (200, False, 6), (20, True, 6), (97, True, 7)],
 )
 def test_parts_are_tasks_of_even_size(place: Place, count: int, is_live: bool, tasks: int) -> None:
     """There are three tasks for each core, or more for live clusters; each has the parts of all sizes."""
@@ -138,8 +144,8 @@ def test_parts_are_tasks_of_even_size(place: Place, count: int, is_live: bool, t
         [SnapshotLines(SnapshotFile(SNAPSHOT_TIME, "", number), ()) for number in range(count)],
     )
     parts = [Part(str(number), live if is_live else lines[number]) for number in range(count)]
-    rdd: Any = distribute(place.spark, parts)  # type: ignore[arg-type]
-    found = [[int(part.cluster) for part in each] for each in rdd.partitions()]
+    table: Any = distribute(place.spark, parts)  # type: ignore[arg-type]
+    found = [[int(row["cluster"]) for row in rows] for rows in table._partitions]
     assert len(found) == tasks
     assert sorted(chain(*found)) == [*range(count)]
     lengths = [*map(len, found)]
