@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 
@@ -52,8 +53,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> drifted_fleet.DriftedFlee
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> PausablePython:
-    """Return a Python for executors without installed packages, so that it uses only the submitted files."""
-    return PausablePython(tmp_path_factory.mktemp("bare"), "-S")
+    """Return a Python for executors with the packages of Arrow alone, so that it uses the submitted files."""
+    folder = tmp_path_factory.mktemp("arrow")
+    for name in ("numpy", "numpy.libs", "pyarrow", "pyarrow.libs"):
+        if (found := Path(pyarrow.__file__).parents[1] / name).exists():
+            (folder / name).symlink_to(found)
+    return PausablePython(tmp_path_factory.mktemp("bare"), "-S", folder)
 
 
 def job(

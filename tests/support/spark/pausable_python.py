@@ -8,6 +8,7 @@ from pathlib import Path
 _SCRIPT = """#!/bin/sh
 echo >"{folder}/here.$PPID"
 while [ -e "{folder}/hold" ]; do sleep 0.05; done
+{path}
 exec {python} "$@"
 """
 
@@ -15,13 +16,14 @@ exec {python} "$@"
 class PausablePython:
     """A script that replaces Python, with these options; after ``hold`` it waits for ``release``.
 
-    A job calls it before it compares the first cluster.
+    A job calls it before it compares the first cluster. ``packages`` is a folder of packages that it can import.
     """
 
-    def __init__(self, folder: Path, options: str = "") -> None:
+    def __init__(self, folder: Path, options: str = "", packages: Path | None = None) -> None:
         self._folder = folder
         self.script = folder / "python"
-        self.script.write_text(_SCRIPT.format(folder=folder, python=f'"{sys.executable}" {options}'))
+        path = f'export PYTHONPATH="$PYTHONPATH:{packages}"' if packages else ""
+        self.script.write_text(_SCRIPT.format(folder=folder, python=f'"{sys.executable}" {options}', path=path))
         self.script.chmod(0o755)
 
     @property

@@ -151,11 +151,14 @@ class SparkJob:
         self._folder.commit(summary, causes, self._job.repairs)
         return summary
 
+    def compare(self, rows: DataFrame) -> DataFrame:
+        """Return the results of all parts, which executors compute when they are used."""
+        return rows.mapInArrow(make_task("compare_batches", *self._sent), TABLE_TYPE)
+
     def _write_table(self, rows: DataFrame) -> DataFrame:
         """Compare all parts; return the table of the results, which executors have written."""
         place = self._place("results")
-        found = rows.mapInArrow(make_task("compare_batches", *self._sent), TABLE_TYPE)
-        found.write.partitionBy("kind").parquet(to_uri(place))
+        self.compare(rows).write.partitionBy("kind").parquet(to_uri(place))
         return self._spark.read.schema(TABLE_TYPE).parquet(to_literal_uri(place))
 
     def _place(self, name: str) -> str:
