@@ -108,10 +108,14 @@ class Storage:
     def download(self, address: str, file: Path) -> None:
         """Copy a file, or the files of a folder that Spark wrote in order of name, to one local file."""
         with file.open("wb") as output:
-            for part in self.list_files(address):
-                with self._open(part) as (store, path), store.open(path, "rb", block_size=_BLOCK_BYTES) as stream:
-                    while chunk := stream.read(_BLOCK_BYTES):
-                        output.write(chunk)
+            output.writelines(self.read_parts(address))
+
+    def read_parts(self, address: str) -> Iterator[bytes]:
+        """Yield the content of a file, or of the files of a folder that Spark wrote in order of name."""
+        for part in self.list_files(address):
+            with self._open(part) as (store, path), store.open(path, "rb", block_size=_BLOCK_BYTES) as stream:
+                while chunk := stream.read(_BLOCK_BYTES):
+                    yield chunk
 
     def write_file(self, address: str, content: Iterable[bytes]) -> None:
         """Write a file; stores show it when it is complete."""

@@ -486,6 +486,11 @@ class ReportFolder:
             for name, some in lines.items():
                 self._line_files[name].writelines(some)
 
+    @property
+    def has_final_steps(self) -> bool:
+        """Return whether something reads the files of the report before it is published."""
+        return bool(self._final_steps)
+
     def add_final_step(self, work: Callable[[Path], None]) -> None:
         """Call ``work`` with the staging folder after all findings are written and before the report is published."""
         self._final_steps.append(work)

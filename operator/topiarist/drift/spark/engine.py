@@ -111,12 +111,16 @@ def make_task(function: str, *given: Any) -> Callable[[Iterable[Any]], Iterator[
 
 
 class SparkJob:
-    """The comparison of one report by Spark; ``folder`` is the report's staging folder."""
+    """The comparison of one report by Spark; ``folder`` is the report's staging folder.
+
+    Last steps of the folder read all lines: only for them, the driver fetches those of a report at an address.
+    """
 
     def __init__(self, spark: SparkSession, job: ReportJob, folder: ReportFolder) -> None:
         self._spark = spark
         self._job = job
         self._folder = folder
+        self._needs_lines = folder.has_final_steps
         self._shipped = job.shipped
         self._sent = token_hex(8), pickle.dumps(self._shipped)
         for name, value in _SETTINGS.items():
@@ -216,9 +220,12 @@ class SparkJob:
             ordered = lines.where(f.col("kind") == name).orderBy("cluster", "number")
             texts = ordered.select("cluster", "number", f.col("data").cast("string").alias("value"))
             if isinstance(self._folder, RemoteReportFolder):
-                texts.select("value").write.text(f"{self._folder.staging_path}/{name}")
+                address = f"{self._folder.staging_path}/{name}"
+                texts.select("value").write.text(address)
                 self._folder.remote_names.add(name)
-                if name in (FINDINGS_FILE, ACCEPTED_FILE):
+                if self._needs_lines:
+                    self._folder.add_lines({name: Storage().read_parts(address)})
+                elif name in (FINDINGS_FILE, ACCEPTED_FILE):
                     shown = outputs.sample_lines(texts, totals[name])
                     self._folder.add_lines({name: [row.value.encode() + b"\n" for row in shown]})
             else:
@@ -424,5 +431,6 @@ class SparkEngine(Engine):
         """Compare the clusters of a job on executors, write the report, and return its summary."""
         with translate_errors():
             parts = {part.cluster: part for part in make_parts(job, sources_of(job, given))}
+            spark_job = SparkJob(self._spark, job, folder)
             folder.add_final_step(lambda _: outputs.write_parquet(self._spark, folder))
-            return SparkJob(self._spark, job, folder).run(parts, distribute_parts(self._spark, given, parts.values()))
+            return spark_job.run(parts, distribute_parts(self._spark, given, parts.values()))

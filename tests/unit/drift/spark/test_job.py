@@ -32,7 +32,7 @@ from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, ConnectOptions, LiveClus
 from topiarist.errors import Reason, TopiaristError
 from unit.drift.spark.conftest import Place
 from unit.drift.spark.local_spark import Table
-from unit.drift.spark.test_engine import report, texts
+from unit.drift.spark.test_engine import read_text, report, texts
 
 NAMES = [f"c{number}" for number in range(8)]
 
@@ -66,6 +66,20 @@ def test_a_fleet_with_every_kind_of_result_has_the_same_report(
     assert summary["crossClusterDifferences"]["total"] > len(summary["crossClusterDifferences"]["topics"]) == 2
     assert len(read_rows(tmp_path / "here", "broken.jsonl")) == summary["inputs"]["broken"] > 0
     assert place.spark.settings["spark.sql.maxConcurrentOutputFileWriters"] == "16"
+
+
+def test_files_of_teams_have_all_findings(
+    manifests: Path, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A last step reads all lines also of a report at an address, where the page has only some."""
+    monkeypatch.setattr("topiarist.drift.outputs.html.MAX_FINDINGS", 1)
+    words = ("--split-by", "responsible")
+    report(manifests, f"{STORE}/snapshots", tmp_path / "here", *words)
+    monkeypatch.setattr("topiarist.drift.spark.outputs.sample_lines", lambda *_: [])
+    report(manifests, f"{STORE}/snapshots", f"{STORE}/there", *words)
+    here, there = tmp_path / "here" / "by-responsible", place.store / "there" / "by-responsible"
+    found = {path.name: read_text(path) for path in there.iterdir()}
+    assert found == {path.name: path.read_text() for path in here.iterdir()} != {}
 
 
 def test_a_fleet_without_findings_has_empty_files(place: Place, tmp_path: Path) -> None:
