@@ -58,7 +58,7 @@ def test_a_report_in_a_store_is_that_of_a_folder(manifests: Path, store: Path, t
         history = str(tmp_path / f"history-{jobs}")
         assert report(manifests, "--jobs", jobs, "--history", history, out=str(tmp_path / jobs)) == 0
         assert read_files(store) == {path.name: path.read_bytes() for path in (tmp_path / jobs).iterdir()}
-        assert len([*(store / f"history-{jobs}").rglob("*.parquet")]) == 2
+        assert len([*(store / f"history-{jobs}").rglob("*.parquet")]) == 3
     assert [row["class"] for row in read_rows(store / "reports" / "latest")] == ["missing"]
 
 
