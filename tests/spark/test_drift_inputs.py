@@ -62,7 +62,8 @@ class MountedStore(DirFileSystem):  # type: ignore[misc]
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        return str(path).removeprefix("viewfs://").partition("/")[2].strip("/")
+        text = str(path)
+        return (text.split("/", 3)[3] if "://" in text else text).strip("/")
 
 
 register_implementation("viewfs", MountedStore, clobber=True)
@@ -107,7 +108,7 @@ def texts(out: Path, store: Store) -> dict[str, str]:
     """
     files = {path.name: read_text(path) for path in out.iterdir() if path.suffix not in (".crc", ".parquet")}
     files = {name: text.replace(store.address, str(store.folder)) for name, text in files.items()}
-    return {name: re.sub(r" --snapshot ('[^']*'|\S+?)(?=[ \"])", "", text) for name, text in files.items()}
+    return {name: re.sub(r" --snapshots? ('[^']*'|\S+?)(?=[ \"])", "", text) for name, text in files.items()}
 
 
 def read_text(path: Path) -> str:
