@@ -149,7 +149,8 @@ def test_reports_from_store_to_store_are_the_same(
     assert [path.name for path in (store.folder / "reports").iterdir() if path.suffix != ".crc"] == ["latest"]
     parts = (store.folder / "reports" / "latest" / "findings.parquet").rglob("*.parquet")
     rows = [row.asDict() for path in parts for row in spark.read.parquet(str(path)).collect()]
-    assert sorted(map(str, rows)) == sorted(map(str, read_rows(tmp_path / "two")))
+    lines = read_text(store.folder / "reports" / "latest" / "findings.jsonl").splitlines()
+    assert sorted(map(str, rows)) == sorted(str(json.loads(line)) for line in lines)
 
 
 def test_what_is_broken_in_a_store_is_named_by_its_address(manifests: Path, store: Store, tmp_path: Path) -> None:
