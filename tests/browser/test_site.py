@@ -98,6 +98,7 @@ def test_the_search_finds_the_words_of_readers(page: Page, address: str, word: s
     """The page that answers is among the results, though its heading may have another word."""
     page.goto(f"{address}/index.html")
     page.keyboard.press("Control+k")
+    page.wait_for_load_state("networkidle")  # the index is loaded when the search opens
     page.keyboard.type(word)
     expect(page.locator(f"a[href*='{SEARCHED[word]}.html?h=']").first).to_be_visible()
 

@@ -6,42 +6,15 @@
 from __future__ import annotations
 
 import ssl
-import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
+
+from topiarist.adapters.tls import run_with_deadline
 
 MAX_ANSWER_BYTES = 1 << 20
 """Maximum size of an answer in bytes; the rest is not read."""
-
-
-_Value = TypeVar("_Value")
-
-
-def run_with_deadline(work: Callable[[], _Value], deadline: float, late: str) -> _Value:
-    """Return what ``work`` returns, or raise what it raises; raise ``TimeoutError`` after the deadline.
-
-    Late work goes on in its thread: a name lookup, for example, cannot be stopped.
-    """
-    results: list[_Value] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:  # raised in the thread of the caller
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True, name="topiarist-deadline")
-    thread.start()
-    thread.join(max(deadline - time.monotonic(), 0))
-    if results:
-        return results[0]
-    if errors:
-        raise errors[0]
-    raise TimeoutError(late)
 
 
 class NoAnswer(Exception):

@@ -1,4 +1,4 @@
-"""TLS connections to a server, the secrets that they need, and explanations of failed handshakes.
+"""TLS connections to a server, the secrets that they need, explanations of failed handshakes, and work with a deadline.
 
 With TLS 1.3 a server checks the client certificate only after the client has completed the handshake: its alert arrives
 as an error of the first read. ``TlsSocket`` therefore reports alerts after the handshake too.
@@ -13,8 +13,10 @@ import ssl
 import stat
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -353,3 +355,30 @@ def accepts_tls(address: Address) -> bool:
         return "ALERT" in (error.reason or "")
     except OSError:
         return False
+
+
+_Value = TypeVar("_Value")
+
+
+def run_with_deadline(work: Callable[[], _Value], deadline: float, late: str) -> _Value:
+    """Return what ``work`` returns, or raise what it raises; raise ``TimeoutError`` after the deadline.
+
+    Late work goes on in its thread: a name lookup, for example, cannot be stopped.
+    """
+    results: list[_Value] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # raised in the thread of the caller
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="topiarist-deadline")
+    thread.start()
+    thread.join(max(deadline - time.monotonic(), 0))
+    if results:
+        return results[0]
+    if errors:
+        raise errors[0]
+    raise TimeoutError(late)

@@ -42,8 +42,7 @@ def compare_between(given: Any, settings: Settings) -> Exit:
     is_selected = _make_selector(clusters, desired, settings)
     rows = [*compare_values({name: states[name] for name in names}, is_selected)]
     shown = rows if settings.selection.text else [row for row in rows if row.differs]
-    form = _format_json if given.form == "json" else _format_text
-    terminal.print_result(form(names, rows, shown))
+    terminal.print_result(BETWEEN_FORMATS[given.form](names, rows, shown))
     return Exit.CHANGES if given.exit_code and any(row.differs for row in rows) else Exit.DONE
 
 
@@ -148,3 +147,7 @@ def _format_json(names: Sequence[str], rows: Sequence[ValueRow], shown: Sequence
             "values": [row._asdict() for row in shown],
         }
     )
+
+
+BETWEEN_FORMATS = {"text": _format_text, "json": _format_json}
+"""The formats of ``drift --between`` by name."""

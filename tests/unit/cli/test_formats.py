@@ -9,11 +9,13 @@ import click
 import pytest
 
 from topiarist.cli import formats
+from topiarist.cli.drift_between import BETWEEN_FORMATS
 from topiarist.cli.main import COMMANDS, cli, run
 
 TABLES: dict[str, Mapping[str, Any]] = {
     "check": formats.CHECK_FORMATS,
     "describe": formats.DESCRIPTION_FORMATS,
+    "drift": BETWEEN_FORMATS,
     "explain": formats.EXPLANATION_FORMATS,
     "list": formats.LIST_FORMATS,
     "moves": formats.MOVES_FORMATS,

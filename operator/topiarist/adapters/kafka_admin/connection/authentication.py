@@ -183,11 +183,10 @@ def _make_token_source(login: Sasl | None) -> TokenSource | None:
 
 
 def _make_kerberos_exchange(login: Kerberos, host: str, deadline: float) -> Exchange:
-    from topiarist.adapters.http_client import run_with_deadline
     from topiarist.adapters.kerberos import KerberosExchange
 
     try:
-        return run_with_deadline(lambda: KerberosExchange(login, host), deadline, "the KDC did not answer in time")
+        return tls.run_with_deadline(lambda: KerberosExchange(login, host), deadline, "the KDC did not answer in time")
     except TimeoutError as error:
         raise TopiaristError(Reason.UNREACHABLE, f"no ticket for {login.principal}: {error}") from None
 

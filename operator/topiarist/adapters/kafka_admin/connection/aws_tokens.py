@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from topiarist import __version__
-from topiarist.adapters.http_client import run_with_deadline
+from topiarist.adapters.tls import run_with_deadline
 from topiarist.errors import Reason, TopiaristError, missing_packages_error
 from topiarist.model.access import SaslAwsIam
 from topiarist.text import printable

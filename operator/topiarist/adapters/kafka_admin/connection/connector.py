@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 from topiarist.adapters import tls
-from topiarist.adapters.http_client import run_with_deadline
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.authentication import Authenticator, LoginRefused, RefusedByCluster
 from topiarist.adapters.kafka_admin.connection.connection import (
@@ -24,6 +23,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Disconnected,
 )
 from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest, SaslHandshakeRequest
+from topiarist.adapters.tls import run_with_deadline
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
 from topiarist.text import quote

@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 from topiarist.adapters import tls
-from topiarist.adapters.http_client import run_with_deadline
 from topiarist.adapters.kafka_admin.connection import connector as connector_module
 from topiarist.adapters.kafka_admin.connection.authentication import LoginRefused, RefusedByCluster
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
@@ -23,6 +22,7 @@ from topiarist.adapters.kafka_admin.connection.connector import (
     parse_bootstrap_servers,
     share,
 )
+from topiarist.adapters.tls import run_with_deadline
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword, Tls
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, reply
