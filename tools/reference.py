@@ -94,7 +94,7 @@ def drift_part() -> str:
     """
     document = load_schema("drift")
     del document["definitions"]["class"]["enumDescriptions"]
-    return definitions_part(document, {"class"}).replace("](#class)", "](#findings)")
+    return definitions_part(document, {"class"}).replace("](#class)", "](../drift-reference.md#classes)")
 
 
 def drift_class_part() -> str:

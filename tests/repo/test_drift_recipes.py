@@ -1,9 +1,8 @@
-"""The recipes of docs/drift.md: the news of real reports, sent by bash, jq and curl to a listener."""
+"""The script drift-news.sh: the news of real reports, sent by bash, jq and curl to a listener."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from support.drift.small_fleet import (
 )
 from support.network.webhook import Listener, Received
 
-PAGE = ROOT / "docs" / "drift.md"
+SCRIPT = ROOT / "manifests" / "monitoring" / "drift-news.sh"
 
 KEYS = {"JIRA_USER": "ada@example.com:s3cr3t", "PAGERDUTY_KEY": "s3cr3t"}
 
@@ -53,26 +52,23 @@ def listener() -> Iterator[Listener]:
         yield made
 
 
-def read_recipes() -> dict[str, str]:
-    """Return the recipes of the page by name."""
-    return dict(re.findall(r"<!-- recipe: (\w+) -->\n```bash\n(.*?)```", PAGE.read_text(), re.DOTALL))
-
-
 def send(name: str, folder: Path, listener: Listener) -> tuple[list[Received], subprocess.CompletedProcess[str]]:
-    """Run a recipe as the page says; return what the listener got."""
-    recipes = read_recipes()
+    """Send the news of the report in a folder to a service; return what the listener got."""
     urls = {f"{each}_URL": f"{listener.url}/s3cr3t/{each.lower()}" for each in ("SLACK", "TEAMS", "JIRA", "PAGERDUTY")}
     env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "no_proxy": "127.0.0.1", **urls, **KEYS}
-    script = f"set -o pipefail\n{recipes['common']}{recipes[name]}"
-    done = subprocess.run(["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", str(SCRIPT), name], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
     assert "s3cr3t" not in done.stdout + done.stderr
     received, listener.received = listener.received, []
     return received, done
 
 
-def test_the_page_has_these_recipes() -> None:
-    """Each service that the page names has a recipe."""
-    assert {*read_recipes()} == {"common", "slack", "teams", "jira", "pagerduty"}
+def test_another_service_is_a_usage_error(fleet: Path, listener: Listener) -> None:
+    """An unknown service sends nothing, and the services that the script has are printed."""
+    received, done = send("irc", fleet.parent, listener)
+    assert (received, done.returncode) == ([], 2)
+    assert "slack|teams|jira|pagerduty" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["slack", "teams"])
@@ -120,7 +116,7 @@ def test_an_incident_of_pagerduty_is_resolved_with_its_finding(fleet: Path, list
 
 @pytest.mark.parametrize("name", ["slack", "teams"])
 def test_a_refusal_ends_a_recipe(fleet: Path, listener: Listener, name: str) -> None:
-    """A refused message ends the recipe with an error, which has no secret."""
+    """A refused message ends the script with an error, which has no secret."""
     listener.answers.append((403, "no"))
     _, done = send(name, fleet.parent, listener)
     assert done.returncode != 0

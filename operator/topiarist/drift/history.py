@@ -3,7 +3,7 @@
 ``cli.commands.drift`` loads the previous report from it and appends each run, with ``--history``. A run with the time
 of an earlier run replaces it. The run is written after its findings: findings without a run do not count.
 ``drift.parquet`` stores the tables in local files, ``drift.spark.outputs`` wherever Spark can. Both have one
-layout, which ``docs/drift.md`` describes.
+layout, which ``docs/internals/drift-reports.md`` describes.
 
 A run has each finding with its state: found (``New``, ``Unchanged``), ``NotEvaluated``, ``Resolved``, or ``Dropped``
 because its cluster was not part of the run. Therefore a run needs only the rows of the last run before it, and of older

@@ -1,4 +1,4 @@
-"""The SQL queries of ``docs/drift.md``, a history for them, and their answers over this history."""
+"""The SQL queries of ``drift-history.sql``, a history for them, and their answers over this history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from support.drift.small_fleet import (
     write_snapshot,
 )
 
-PAGE = ROOT / "docs" / "drift.md"
+QUERIES = ROOT / "manifests" / "monitoring" / "drift-history.sql"
+REFERENCE = ROOT / "docs" / "drift-reference.md"
 
 _HOURS_OF_DAY = 24
 
@@ -45,18 +46,17 @@ ANSWERS: dict[str, list[tuple[object, ...]]] = {
         ("2025-03-17", 50.0),
     ],
 }
-"""The rows of each query of the page."""
+"""The rows of each query."""
 
 
 def read_queries() -> dict[str, str]:
-    """Return the queries of the page by name."""
-    found = re.findall(r"<!-- query: (\w+) -->\n```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    return dict(found)
+    """Return the queries of the file by name, without the semicolon."""
+    return dict(re.findall(r"-- query: (\w+)\n(.*?);", QUERIES.read_text(), re.DOTALL))
 
 
 def read_views(tool: str) -> str:
-    """Return the statements of the page that open a history in a tool."""
-    (found,) = re.findall(rf"<!-- views for {tool} -->\n```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    """Return the statements of the reference that open a history in a tool."""
+    (found,) = re.findall(rf"<!-- views for {tool} -->\n```sql\n(.*?)```", REFERENCE.read_text(), re.DOTALL)
     return str(found)
 
 

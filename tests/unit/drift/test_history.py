@@ -10,8 +10,9 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
+from support.checkout import ROOT
 from support.cli.runs import document
-from support.drift.documented_queries import ANSWERS, PAGE, read_queries, read_views, write_history
+from support.drift.documented_queries import ANSWERS, read_queries, read_views, write_history
 from support.drift.small_fleet import (
     cluster_state,
     owned_topic,
@@ -464,7 +465,7 @@ def test_findings_outside_of_clusters_are_in_the_history(tmp_path: Path) -> None
 
 
 def test_duckdb_answers_the_documented_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each query of the page gives the known answer in DuckDB, with the views of the page."""
+    """Each query of the file gives the known answer in DuckDB, with the views of the reference."""
     write_history(tmp_path)
     monkeypatch.chdir(tmp_path)
     with duckdb.connect() as connection:
@@ -475,7 +476,8 @@ def test_duckdb_answers_the_documented_questions(tmp_path: Path, monkeypatch: py
 
 def test_the_page_names_the_columns_of_runs() -> None:
     """The table of the page has the columns that are written."""
-    table = PAGE.read_text().partition("| column of `runs` | holds |\n| --- | --- |\n")[2].partition("\n\n")[0]
+    page = ROOT / "docs" / "internals" / "drift-reports.md"
+    table = page.read_text().partition("| column of `runs` | holds |\n| --- | --- |\n")[2].partition("\n\n")[0]
     names = [
         cell for line in table.splitlines() for cell in line.split("|")[1].replace("`", "").replace(" ", "").split(",")
     ]

@@ -90,7 +90,7 @@ class News:
         return any(self._counts.values())
 
     def make_message(self, summary: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the message, as ``docs/drift.md`` has it."""
+        """Return the message, as ``docs/drift-reference.md`` has it."""
         head = {"formatVersion": FORMAT_VERSION, "asOf": summary["asOf"], "owner": summary["owner"]}
         return {**head, "counts": self._counts, "bySeverity": summary["bySeverity"], **self._rows}
 

@@ -402,7 +402,8 @@ def _require_columns(found: types.StructType, file: str) -> None:
     if wrong := [name for name, kind in expected.items() if name not in optional and actual.get(name) != kind]:
         first = f"{wrong[0]}: found {actual.get(wrong[0], 'no such column')}, wanted {expected[wrong[0]]}"
         message = f"{printable_path(file)}: found no table of snapshots: column {first}"
-        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "write the table with the schema in docs/drift.md")
+        hint = "write the table with the schema in docs/drift-reference.md"
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, hint)
 
 
 class SparkEngine(Engine):

@@ -158,7 +158,7 @@ def test_a_table_has_the_columns_of_snapshots(place: Place, drop: str, is_usable
         open_inventory(place, STORE)
     assert "wanted map<string,string>" in str(raised.value.args[0])
     assert str(raised.value.args[0]).startswith(f"{STORE}/us.parquet/part-")
-    assert "docs/drift.md" in raised.value.hint
+    assert "docs/drift-reference.md" in raised.value.hint
     assert raised.value.reason is Reason.SNAPSHOT_UNUSABLE
 
 
