@@ -114,9 +114,9 @@ def test_a_page_links_to_its_source_and_names_its_version(
     with serve(tmp_path / "site") as address:
         page = browser.new_page()
         page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"{address}/docs/undo.html")
+        page.goto(f"{address}/docs/snapshots.html")
         edit = page.locator("a[rel=edit]")
-        expect(edit).to_have_attribute("href", "https://github.com/acme/topiarist/edit/main/docs/undo.md")
+        expect(edit).to_have_attribute("href", "https://github.com/acme/topiarist/edit/main/docs/snapshots.md")
         expect(page.locator("a[href='https://github.com/acme/topiarist']").first).to_be_visible()
         expect(page.locator("footer")).to_contain_text(f"Topiarist {__version__}")
         outputs = page.locator("pre").count()

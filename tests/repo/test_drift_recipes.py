@@ -1,4 +1,4 @@
-"""The script drift-news.sh: the news of real reports, sent by bash, jq and curl to a listener."""
+"""The script docs/drift/news.sh: the news of real reports, sent by bash, jq and curl to a listener."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.drift.small_fleet import (
 )
 from support.network.webhook import Listener, Received
 
-SCRIPT = ROOT / "manifests" / "monitoring" / "drift-news.sh"
+SCRIPT = ROOT / "docs" / "drift" / "news.sh"
 
 KEYS = {"JIRA_USER": "ada@example.com:s3cr3t", "PAGERDUTY_KEY": "s3cr3t"}
 
@@ -56,9 +56,7 @@ def send(name: str, folder: Path, listener: Listener) -> tuple[list[Received], s
     """Send the news of the report in a folder to a service; return what the listener got."""
     urls = {f"{each}_URL": f"{listener.url}/s3cr3t/{each.lower()}" for each in ("SLACK", "TEAMS", "JIRA", "PAGERDUTY")}
     env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "no_proxy": "127.0.0.1", **urls, **KEYS}
-    done = subprocess.run(
-        ["bash", str(SCRIPT), name], cwd=folder, env=env, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["bash", str(SCRIPT), name], cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert "s3cr3t" not in done.stdout + done.stderr
     received, listener.received = listener.received, []
     return received, done

@@ -31,6 +31,7 @@ _FILES = (
     "schemas/*.json",
     "manifests/**/*",
     "docs/ci/*",
+    "docs/drift/*",
     "docs/python/*",
     "docs/pictures/*",
 )

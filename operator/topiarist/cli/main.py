@@ -82,7 +82,7 @@ _COMMAND_HINTS = {
         "destroy",
         "remove",
     ),
-    "revert the commit, then topiarist plan and topiarist apply: docs/undo.md": ("revert", "rollback", "undo"),
+    "revert the commit, then topiarist plan and topiarist apply: docs/deleting.md": ("revert", "rollback", "undo"),
     "write the topic as a manifest, then topiarist plan and topiarist apply": ("alter", "create", "edit", "update"),
 }
 """Hints for commands of other tools, each with the names of these commands."""

@@ -1,4 +1,4 @@
-"""The SQL queries of ``drift-history.sql``, a history for them, and their answers over this history."""
+"""The SQL queries of ``docs/drift/history.sql``, a history for them, and their answers over this history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.drift.small_fleet import (
     write_snapshot,
 )
 
-QUERIES = ROOT / "manifests" / "monitoring" / "drift-history.sql"
+QUERIES = ROOT / "docs" / "drift" / "history.sql"
 REFERENCE = ROOT / "docs" / "drift-reference.md"
 
 _HOURS_OF_DAY = 24

@@ -66,7 +66,7 @@ def test_options_of_the_second_word_are_completed() -> None:
     [
         ("diff topics", 'no such command: "diff"; topiarist plan shows what apply would change, and writes nothing'),
         ("delete orders", "set ensure: Absent in the manifest of the topic, then topiarist apply: docs/deleting.md"),
-        ("Rollback", "revert the commit, then topiarist plan and topiarist apply: docs/undo.md"),
+        ("Rollback", "revert the commit, then topiarist plan and topiarist apply: docs/deleting.md"),
         ("create orders", "write the topic as a manifest, then topiarist plan and topiarist apply"),
         ("plann", 'no such command: "plann"; did you mean plan?'),
         ("quux", 'Error: no such command: "quux"\n'),

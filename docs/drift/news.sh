@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Send the news of a drift report to a service; copy and edit it. Needs bash, jq and curl.
 #
-#   drift-news.sh slack [REPORT]      a message: the URL of an incoming webhook in SLACK_URL
-#   drift-news.sh teams [REPORT]      a message: the URL of a workflow that a webhook triggers in TEAMS_URL
-#   drift-news.sh jira [REPORT]       an issue for each critical finding: the site in JIRA_URL, user and token in
-#                                     JIRA_USER (ada@example.com:TOKEN)
-#   drift-news.sh pagerduty [REPORT]  an event for each critical finding, and one that resolves it: the integration key
-#                                     in PAGERDUTY_KEY
+#   news.sh slack [REPORT]      a message: the URL of an incoming webhook in SLACK_URL
+#   news.sh teams [REPORT]      a message: the URL of a workflow that a webhook triggers in TEAMS_URL
+#   news.sh jira [REPORT]       an issue for each critical finding: the site in JIRA_URL, user and token in
+#                               JIRA_USER (ada@example.com:TOKEN)
+#   news.sh pagerduty [REPORT]  an event for each critical finding, and one that resolves it: the integration key
+#                               in PAGERDUTY_KEY
 #
 # REPORT is the folder of a report, by default "report". Only with --previous or --history each finding is sent once.
 set -euo pipefail
@@ -62,7 +62,7 @@ send_pagerduty() {
 case ${1:-} in
   slack | teams | jira | pagerduty) "send_$1" ;;
   *)
-    echo "usage: drift-news.sh slack|teams|jira|pagerduty [REPORT]" >&2
+    echo "usage: news.sh slack|teams|jira|pagerduty [REPORT]" >&2
     exit 2
     ;;
 esac
