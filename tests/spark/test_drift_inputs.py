@@ -297,8 +297,8 @@ Wrong = Callable[[SparkSession, Store], str | Path]
     ("snapshots", "why"),
     [
         (lambda spark, store: f"{store.address}/nowhere", "nowhere: there is no such file or folder"),
-        (lambda spark, store: f"{store.address}/snapshots/empty", "has no file *.jsonl or *.parquet"),
-        (lambda spark, store: "nonsense:/a", "nonsense:/a: its store reported ValueError: Protocol not known"),
+        (lambda spark, store: f"{store.address}/snapshots/empty", "has no file *.jsonl"),
+        (lambda spark, store: "nonsense:/a", "nonsense:/a: there is no such file or folder"),
         (guessed, "found no table of snapshots: column "),
         (
             lambda spark, store: spoiled(as_table(spark, store.folder / "snapshots", store.folder / "t.parquet")),

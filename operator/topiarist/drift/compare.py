@@ -38,7 +38,8 @@ from topiarist.drift.placement import (
 )
 from topiarist.drift.rows import NEW, WORSE, make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput
-from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect, check_state
+from topiarist.errors import Location
+from topiarist.inspection.upgrade_check import UpgradeEffect, check_state
 from topiarist.kafka.types import KafkaVersion, format_version
 from topiarist.model.plan import Load, TakeOwnership, compute_broker_load
 from topiarist.model.run_options import RunOptions
@@ -58,14 +59,20 @@ _MAX_EXAMPLES = 5
 
 
 class ClusterRisk(NamedTuple):
-    """One effect on one config of a cluster, with the number of affected topics and the first of them."""
+    """One effect on one config of a cluster, with the number of affected topics and the first of them.
+
+    ``place`` is that of the first one's value in its manifest, None without a manifest: a place crosses processes, and
+    a document does not.
+    """
 
     effect: UpgradeEffect
     key: str
     message: str
     hint: str
     topics: int
-    first: AffectedTopic
+    topic: str
+    value: str | None
+    place: Location | None
 
 
 class ClusterUpgrade(NamedTuple):
@@ -88,8 +95,12 @@ def check_cluster(
     judged = (spec for spec in specs if not cluster_input.may_lack(spec.topic))
     report = check_state(state, cluster, target, judged, cluster_input.equal_topics.names)
     risks = [
-        ClusterRisk(each.effect, each.key, each.message, each.hint, len(each.topics), each.topics[0])
+        ClusterRisk(
+            *(each.effect, each.key, each.message, each.hint),
+            *(len(each.topics), first.topic, first.value, first.location),
+        )
         for each in report.findings
+        for first in each.topics[:1]
     ]
     topics: dict[UpgradeEffect, set[str]] = {}
     for finding in report.findings:
@@ -111,12 +122,12 @@ class _Risk(Struct):
         self.clusters += 1
         self.topics += finding.topics
         if len(self.examples) < _MAX_EXAMPLES:
-            place = finding.first.location
+            place = finding.place
             self.examples.append(
                 {
                     "cluster": cluster,
-                    "topic": finding.first.topic,
-                    "value": finding.first.value,
+                    "topic": finding.topic,
+                    "value": finding.value,
                     "file": place.file if place else None,
                     "line": (place.line or None) if place else None,
                 }

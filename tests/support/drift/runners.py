@@ -37,6 +37,7 @@ def run_one(manifests: Path, snapshots: str | Path, report: Path, *words: str | 
         code = run(command)
     lines = stderr.getvalue().replace(str(report), "REPORT").splitlines()
     messages = tuple(line for line in lines if not line.startswith("comparing in "))
-    assert len(messages) == len(lines) - 1
+    assert len(messages) == len(lines) - 1, lines
+    assert report.exists(), lines
     files = {path.name: path.read_bytes() for path in report.iterdir() if path.is_file()}
     return RunnerReport(code, messages, files)

@@ -21,7 +21,7 @@ from support.drift.small_fleet import (
 )
 from topiarist.cli.main import run
 from topiarist.drift.compare import ClusterRisk, ClusterUpgrade, UpgradeRisks
-from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect
+from topiarist.inspection.upgrade_check import UpgradeEffect
 from topiarist.model.state import TopicState
 from topiarist.schema import load
 
@@ -112,10 +112,9 @@ def test_a_pool_finds_the_same(fleet: Path) -> None:
 
 def test_risks_are_counted_over_clusters_with_the_worst_first() -> None:
     """Of one effect that of most topics is first, then the name of the config; at most five clusters are examples."""
-    orders = AffectedTopic("orders", "1000")
 
     def risk(effect: UpgradeEffect, key: str, topics: int) -> ClusterRisk:
-        return ClusterRisk(effect, key, f"{key} changes", "change it", topics, orders)
+        return ClusterRisk(effect, key, f"{key} changes", "change it", topics, "orders", "1000", None)
 
     one = [risk(UpgradeEffect.DEFAULT_CHANGES, "d", 9), risk(UpgradeEffect.DROPPED, "b", 2)]
     other = [*one, risk(UpgradeEffect.DROPPED, "a", 1), risk(UpgradeEffect.STOPS_BROKERS, "s", 1)]
