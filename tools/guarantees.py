@@ -46,8 +46,10 @@ def _sentence(path: Path) -> str:
 
 
 def _package_sentence(folder: str) -> str:
-    """Return what the package that a folder of unit tests belongs to is for."""
-    package = ROOT / "operator" / "topiarist" / folder.removeprefix("unit").removeprefix("/") / "__init__.py"
+    """Return what the package, or the module, that a folder of unit tests belongs to is for."""
+    name = folder.removeprefix("unit").removeprefix("/")
+    root = ROOT / "operator" / "topiarist"
+    package = root / name / "__init__.py" if (root / name).is_dir() else root / f"{name}.py"
     return _sentence(package) if package.exists() else "Modules of the package itself."
 
 

@@ -31,7 +31,7 @@ from support.kafka.clients import Clients
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
 from support.kafka.programs import Program
-from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER
+from topiarist.model.plan import MAX_INFLIGHT_REPLICAS_PER_BROKER
 
 TOPICS, PARTITIONS = 2000, 12
 MIN_BROKERS, MAX_BROKERS = 3, 6

@@ -16,7 +16,7 @@ import time
 from benchmarks.common import compile_package, describe_machine
 from benchmarks.kafka import describe, initialization, kraft, load, moves, side_by_side
 from support.kafka.jars import NEWEST
-from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER
+from topiarist.model.plan import MAX_INFLIGHT_REPLICAS_PER_BROKER
 
 PARTS = ("side", "waiting", "load", "moves", "kraft", "describe")
 

@@ -18,7 +18,7 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveProgress, MoveSettings
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan

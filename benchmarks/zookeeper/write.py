@@ -23,8 +23,7 @@ from topiarist.adapters.zookeeper.codec.topics import encode_config
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.model.outcome import Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.planning.planner import make_plan
 

@@ -11,29 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from topiarist import ports
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import Issue, Plan, TopicPlan, withhold
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Issue, Plan, RunOptions, TopicPlan, withhold
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.builder import find_impossible, find_placed_by_brokers
 from topiarist.planning.moves.gate import withhold_unhealthy_moves
-from topiarist.planning.moves.leaders import add_elections, find_candidates, has_moves, only_moves, without_moves
+from topiarist.planning.moves.topic import add_elections, find_candidates, has_moves, only_moves, without_moves
 from topiarist.planning.planner import make_plan
-from topiarist.ports import (
-    NO_CONTROL,
-    NO_MOVE_OPTIONS,
-    BrokerValidator,
-    Cluster,
-    MoveOptions,
-    PartitionInspector,
-    WriteControl,
-)
 
 
 def read_and_plan(
-    cluster: PartitionInspector,
+    cluster: ports.PartitionInspector,
     spec: ClusterSpec,
     topics: Sequence[TopicSpec],
     options: RunOptions,
@@ -43,7 +34,7 @@ def read_and_plan(
 
 
 def plan_cluster(
-    cluster: PartitionInspector,
+    cluster: ports.PartitionInspector,
     state: ClusterState,
     spec: ClusterSpec,
     topics: Sequence[TopicSpec],
@@ -65,7 +56,7 @@ def plan_cluster(
     return _withhold_all_topics(replace(plan, capabilities=capabilities), issues)
 
 
-def refuse_unhealthy_moves(cluster: PartitionInspector, plan: Plan, state: ClusterState) -> Plan:
+def refuse_unhealthy_moves(cluster: ports.PartitionInspector, plan: Plan, state: ClusterState) -> Plan:
     """Return ``plan`` without moves of topics with a partition that is not healthy; read the states of those alone."""
     moved = [topic.before for topic in plan.actionable_topics() if topic.moves() and topic.before]
     if not moved:
@@ -74,7 +65,9 @@ def refuse_unhealthy_moves(cluster: PartitionInspector, plan: Plan, state: Clust
     return withhold_unhealthy_moves(plan, cluster.inspect_all(moved), settings)
 
 
-def _plan_elections(cluster: PartitionInspector, plan: Plan, state: ClusterState, topics: Sequence[TopicSpec]) -> Plan:
+def _plan_elections(
+    cluster: ports.PartitionInspector, plan: Plan, state: ClusterState, topics: Sequence[TopicSpec]
+) -> Plan:
     """Return ``plan`` with the elections of preferred leaders; read the partition states of allowed topics alone."""
     candidates = find_candidates(plan, topics, state)
     if not candidates:
@@ -82,7 +75,7 @@ def _plan_elections(cluster: PartitionInspector, plan: Plan, state: ClusterState
     return add_elections(plan, topics, candidates, cluster.inspect_all(tuple(candidates.values())))
 
 
-def withhold_vetoed_changes(cluster: BrokerValidator, plan: Plan) -> Plan:
+def withhold_vetoed_changes(cluster: ports.BrokerValidator, plan: Plan) -> Plan:
     """Return ``plan`` without the changes that the brokers refuse, each with their refusal; write nothing.
 
     Raises the errors of ``BrokerValidator.ask_brokers``.
@@ -102,7 +95,7 @@ def _withhold_all(topic: TopicPlan, vetoes: Sequence[Issue]) -> TopicPlan:
     return topic
 
 
-def read_cluster(cluster: Cluster, cluster_id: str, source: str = "clusterId") -> ClusterState:
+def read_cluster(cluster: ports.Cluster, cluster_id: str, source: str = "clusterId") -> ClusterState:
     """Return the state of a cluster.
 
     Raises ``WrongCluster`` if its id is not ``cluster_id``; an empty ``cluster_id`` accepts every cluster. ``source``
@@ -150,13 +143,13 @@ ApplyPlan = Callable[..., ReconcileReport]
 
 
 def apply_plan(
-    cluster: Cluster,
+    cluster: ports.Cluster,
     plan: Plan,
     *,
     stop: Callable[[], bool],
     on_outcome: Callable[[TopicPlan, Outcome], None] = lambda topic, outcome: None,
-    control: WriteControl = NO_CONTROL,
-    move_options: MoveOptions = NO_MOVE_OPTIONS,
+    control: ports.WriteControl = ports.NO_CONTROL,
+    move_options: ports.MoveOptions = ports.NO_MOVE_OPTIONS,
 ) -> ReconcileReport:
     """Apply ``plan`` and nothing else, and return the report.
 

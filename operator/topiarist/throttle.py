@@ -33,8 +33,7 @@ from topiarist.model.outcome import (
     needs_controller,
     partitions_to_initialize,
 )
-from topiarist.model.plan import TopicPlan
-from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER
+from topiarist.model.plan import MAX_INFLIGHT_REPLICAS_PER_BROKER, TopicPlan
 from topiarist.ports import ProgressSource
 
 

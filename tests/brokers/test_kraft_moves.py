@@ -18,9 +18,8 @@ from support.kafka.kraft_fixture import KraftFixture
 from support.kafka.records_in_memory import RecordsInMemory
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves import look
-from topiarist.adapters.kafka_admin.moves.batch_writer import clear_moves
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
-from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
+from topiarist.adapters.kafka_admin.moves.mover import Elector, MoveAccess, Mover, clear_moves
 from topiarist.adapters.kafka_admin.read.sync import sync
 from topiarist.adapters.kafka_admin.records.codec import TopicRecord
 from topiarist.errors import Reason, TopiaristError
@@ -115,7 +114,7 @@ class Moves:
         options = MoveOptions(settings, wait, self.seen.append)
         try:
             with self.session() as session:
-                return [*Mover(session, self.reader(session), self.records, plan, options, stop).execute()]
+                return [*Mover(MoveAccess(session, self.reader(session), self.records, stop), plan, options).execute()]
         finally:
             self.records.is_held = False
 
@@ -365,7 +364,11 @@ def test_elections(moves: Moves) -> None:
     def run() -> list[Outcome]:
         options = MoveOptions(MoveSettings(), on_progress=moves.seen.append)
         with moves.session() as session:
-            return [*Elector(session, moves.reader(session), moves.records, plan, options, lambda: False).execute()]
+            return [
+                *Elector(
+                    MoveAccess(session, moves.reader(session), moves.records, lambda: False), plan, options
+                ).execute()
+            ]
 
     assert run() == [Outcome("elected", Result.DONE)]
     assert run() == [Outcome("elected", Result.UNCHANGED)]

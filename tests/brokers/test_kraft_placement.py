@@ -15,8 +15,7 @@ from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.kafka.types import UNPLACED, are_unplaced
 from topiarist.model.access import KafkaAccess, Placement
 from topiarist.model.outcome import Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import Capabilities, Support
 from topiarist.reconcile import plan_cluster

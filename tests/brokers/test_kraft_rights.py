@@ -31,8 +31,7 @@ from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, RecordsTopic, SaslMechanism, SaslPassword, SecretReference
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Issue, MoveReplicas
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Issue, MoveReplicas, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import Freeze
 from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage

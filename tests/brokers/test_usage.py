@@ -36,7 +36,7 @@ from topiarist.errors import Exit, Location, Reason
 from topiarist.filters.limits import filter_usage
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword, SecretReference
 from topiarist.model.outcome import Result
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.usage import GroupType, UsageRead
 from topiarist.planning.planner import make_plan

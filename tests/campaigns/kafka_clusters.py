@@ -15,8 +15,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import DeleteTopic, Plan, TopicPlan
-from topiarist.model.run_options import Risk
+from topiarist.model.plan import DeleteTopic, Plan, Risk, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, DeletionRecord, TopicState
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl, WriteGuard, write_all

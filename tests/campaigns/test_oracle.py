@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from unittest.mock import patch
 
 import pytest
@@ -12,7 +13,7 @@ from campaigns.oracle import FinalState, compare
 from campaigns.patterns import Case, Pattern, enumerate_cases, run_case, run_reference
 from campaigns.remaining import remaining_reason
 from campaigns.workloads import WORKLOADS
-from topiarist.kubernetes import reconciler
+from topiarist.kubernetes import approval, reconciler
 
 GOOD = FinalState(
     {"orders": 3}, {"orders": ((1,),)}, {"topics/orders": ("Ready", True)}, frozenset({"orders"}), (), (), ()
@@ -55,20 +56,20 @@ def test_repeated_writes_are_an_alarm_after_a_kill() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "function", "result", "mistakes"),
+    ("workload", "module", "function", "result", "mistakes"),
     [
-        ("delete", "_count_undeclared", lambda *_: 0, ["clusters/prod"]),
-        ("delete", "recent_deletions", lambda *_: (), ["clusters/prod"]),
-        ("delete", "write_memory", lambda plan, *_: plan, ["record of events", "record of orders"]),
-        ("consent to data loss", "write_memory", lambda plan, *_: plan, ["record of orders"]),
+        ("delete", reconciler, "_count_undeclared", lambda *_: 0, ["clusters/prod"]),
+        ("delete", approval, "recent_deletions", lambda *_: (), ["clusters/prod"]),
+        ("delete", approval, "write_memory", lambda plan, *_: plan, ["record of events", "record of orders"]),
+        ("consent to data loss", approval, "write_memory", lambda plan, *_: plan, ["record of orders"]),
     ],
 )
 def test_a_false_number_or_consent_is_a_mistake(
-    workload: str, function: str, result: Callable[..., object], mistakes: list[str]
+    workload: str, module: ModuleType, function: str, result: Callable[..., object], mistakes: list[str]
 ) -> None:
     """Undeclared topics, deletions and used consents are compared with the run, so any run shows it."""
     (found,) = (each for each in WORKLOADS if each.name == workload)
-    with patch.object(reconciler, function, result):
+    with patch.object(module, function, result):
         assert [each.partition(":")[0] for each in run_reference(found).final.mistakes] == mistakes
 
 
@@ -86,7 +87,7 @@ def test_without_the_check_of_the_view_an_old_view_deletes_a_topic() -> None:
     (workload,) = (each for each in WORKLOADS if each.name == "recreate the resource")
     reference = run_reference(workload)
     cases = [case for case in enumerate_cases(workload, reference) if case.pattern is Pattern.RESTARTED]
-    with patch.object(reconciler, "check_current_topic", lambda *_: None):
+    with patch.object(approval, "check_current_topic", lambda *_: None):
         alarms = [alarm for case in cases for alarm in run_case(case, reference)]
     assert any(
         alarm.startswith("extra destructive write: Write(topic='orders', kinds=('DeleteTopic',)") for alarm in alarms

@@ -21,7 +21,7 @@ from campaigns.api_server import HOME, Body, MemoryApiClient, MemoryApiServer, V
 from campaigns.interruptions import Fault, Interruptions
 from campaigns.kafka_clusters import KafkaClusters
 from support.virtual_time import VirtualTimeLoop
-from topiarist.kubernetes import client, cluster_worker, work_loop
+from topiarist.kubernetes import client, cluster_worker, identity
 from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.informer import Informers
 from topiarist.kubernetes.manager import Manager
@@ -267,12 +267,12 @@ def run_world(
         world = World(validate)
         world.interruptions.position, world.interruptions.fault = fault
         handler = FailureHandler(world.failures)
-        logging.getLogger(work_loop.__name__).addHandler(handler)
+        logging.getLogger(identity.__name__).addHandler(handler)
         with _replaced_parts(executors, world.kafka.open):
             try:
                 return await work(world)
             finally:
-                logging.getLogger(work_loop.__name__).removeHandler(handler)
+                logging.getLogger(identity.__name__).removeHandler(handler)
                 await world.kill_operator()
 
     with asyncio.Runner(loop_factory=CampaignLoop) as runner:

@@ -17,12 +17,12 @@ from support.kubernetes.helm import CHART, only_document, render
 from support.repo.pages import table
 from topiarist.drift.findings import DriftClass, Severity
 from topiarist.drift.outputs import folder as prometheus
+from topiarist.kubernetes.identity import Requeue, WorkLoop
 from topiarist.kubernetes.metrics import UNKNOWN_CLUSTER, UNREADABLE, Metrics
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.kubernetes.topic_status import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
-from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.model.outcome import Result
-from topiarist.model.run_options import Risk
+from topiarist.model.plan import Risk
 
 
 async def nothing() -> Requeue:

@@ -15,8 +15,7 @@ from support.spec_builders import apply_outcomes, apply_results, plan_specs, top
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.outcome import Outcome, Result, TopicProgress
-from topiarist.model.plan import TopicPlan
-from topiarist.model.run_options import Risk, RunOptions
+from topiarist.model.plan import Risk, RunOptions, TopicPlan
 from topiarist.model.state import is_same_topic
 from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage
 from topiarist.ports import WriteControl

@@ -9,8 +9,7 @@ from support.builders import spec
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind, MoveProgress, MoveSettings
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan

@@ -16,8 +16,7 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind, MoveSettings
 from topiarist.model.outcome import Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan

@@ -29,7 +29,7 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.write import writer
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 
 pytestmark = pytest.mark.core
 

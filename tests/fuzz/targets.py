@@ -31,6 +31,7 @@ from topiarist.adapters.kafka_admin.connection.connection import Connection, Dis
 from topiarist.adapters.kafka_admin.protocol.messages import (
     ApiVersionsRequest,
     FindCoordinatorRequest,
+    MalformedMessage,
     MetadataRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
@@ -38,7 +39,6 @@ from topiarist.adapters.kafka_admin.protocol.messages import (
 from topiarist.adapters.kafka_admin.read.metadata import (
     OVERRIDE,
     VERSION,
-    MalformedAnswer,
     TopicOverrides,
     decode_overrides,
 )
@@ -59,8 +59,8 @@ from topiarist.desired.shared_specs import index_clusters
 from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.filters.policies import bind_change, bind_cluster, bind_topic
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
+from topiarist.model.plan import RunOptions
 from topiarist.model.policy import CelBindings, Rule, RuleSubject
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.planning.planner import make_plan
 from topiarist.schema import load
@@ -317,7 +317,7 @@ def _read_overrides(data: bytes) -> list[TopicOverrides] | None:
     """Return the overrides of an answer to DescribeConfigs; None if the decoder refuses it."""
     try:
         return list(decode_overrides(data))
-    except MalformedAnswer as error:
+    except MalformedMessage as error:
         _check_printable(str(error))
         return None
 

@@ -22,8 +22,7 @@ from topiarist.adapters.zookeeper.write.transaction import MultiRequest
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, LeaderChange, MoveKind, MoveProgress, MoveSettings
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan

@@ -12,7 +12,7 @@ from integration.write_fixtures import REPLICAS, connect_cluster, lock_nodes, ve
 from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.adapters import move_records, own_values
+from topiarist.adapters import open_cluster, own_values
 from topiarist.adapters.devcluster.seed import CLUSTER_ID, Topic
 from topiarist.adapters.kafka_admin.records.codec import Records, merge_moved
 from topiarist.adapters.own_values import encode_batch
@@ -314,7 +314,7 @@ spec:
 def folder(owned: SimulatedKafka, kafka: RecordsTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Manifests with the cluster in both sections, and one without ZooKeeper; the topic of records is in memory."""
     (tmp_path / "clusters.yaml").write_text(MANIFESTS.format(connect=owned.connect, cluster_id=CLUSTER_ID))
-    monkeypatch.setattr(move_records, "load_kafka_cluster", lambda: lambda *_, **__: kafka)
+    monkeypatch.setattr(open_cluster, "load_kafka_cluster", lambda: lambda *_, **__: kafka)
     return tmp_path
 
 

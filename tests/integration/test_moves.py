@@ -16,7 +16,7 @@ from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveProgress, MoveSettings
 from topiarist.model.outcome import Result
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan
 

@@ -19,12 +19,11 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason
-from topiarist.kubernetes.cluster_status import cluster_status
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.moves import MoveTracker
 from topiarist.kubernetes.reconciler import PlanCache, ReconcileResult, SyncState, reconcile_cluster
 from topiarist.kubernetes.resources import Resource
-from topiarist.kubernetes.status_writer import stall_events, topic_events
+from topiarist.kubernetes.status_writer import cluster_status, stall_events, topic_events
 from topiarist.kubernetes.topic_status import topic_status
 from topiarist.model.state import Freeze
 

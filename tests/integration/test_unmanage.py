@@ -15,8 +15,7 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.state import OwnershipRecord
 from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage
 

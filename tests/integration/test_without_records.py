@@ -18,8 +18,7 @@ from support.kafka.memory_records import RECORDS
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
 from topiarist.model.outcome import Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClosedRecords, Freeze
 from topiarist.planning.planner import WARNING_NO_RECORDS, find_implied_topics

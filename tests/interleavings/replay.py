@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from topiarist.errors import TopiaristError
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 
 _QUIET_RESULTS = frozenset({Result.DONE, Result.UNCHANGED, Result.REFUSED})

@@ -17,7 +17,7 @@ from support.repo.pages import CHART, PAGES, anchors, blocks, code, links, table
 from topiarist import __version__
 from topiarist.cli.main import COMMANDS, cli
 from topiarist.errors import Exit, Reason
-from topiarist.kubernetes import approval, cluster_status, status_writer
+from topiarist.kubernetes import approval, status_writer
 
 PACKAGE = ROOT / "operator" / "topiarist"
 REASONS = ROOT / "docs" / "reasons.md"
@@ -202,7 +202,7 @@ def test_every_reason_to_look_into_exists() -> None:
     """Every reason in the operator guide's troubleshooting exists, except for names that are no reasons."""
     rows = table(KUBERNETES.read_text(), "reason")
     named = {word for row in rows[1:] for word in re.findall(r"\w+", row[0])}
-    assert named <= {cluster_status.INVALID_RULE, *(reason.value for reason in Reason)}
+    assert named <= {status_writer.INVALID_RULE, *(reason.value for reason in Reason)}
     operators = {row[0] for row in tables(REASONS.read_text(), "reason") if row[3].startswith("Kubernetes:")}
     assert operators <= named
 

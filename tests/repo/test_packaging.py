@@ -108,7 +108,7 @@ def test_an_ordinary_installation_brings_neither_spark_nor_kubernetes(metadata: 
     }
     assert judging == {"operator", "policy"}
     assert not [line for line in requires if "==" in line.partition(";")[0]], "an exact pin fights with other packages"
-    assert any(line.startswith("topiarist[aws,drift,history,keys,operator,policy]") for line in requires)
+    assert any(line.startswith("topiarist[aws,drift,history,keys,operator,policy,s3]") for line in requires)
 
 
 def test_the_metadata_tells_licence_python_and_version(wheel: zipfile.ZipFile, metadata: Message) -> None:

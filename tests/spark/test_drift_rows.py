@@ -29,7 +29,7 @@ from topiarist.drift.spark import outputs
 from topiarist.drift.spark.engine import SparkEngine
 from topiarist.drift.task import Shipped
 from topiarist.model.moves import BatchRecord, MoveKind, MoveSettings, ReplicaMove, RequestedReassignment
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.schema import load
 

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.kafka.types import Broker, Replicas, index_by_metric_name
-from topiarist.model.plan import Plan, TopicPlan, UpdateConfig
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions, TopicPlan, UpdateConfig
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan

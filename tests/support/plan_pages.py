@@ -23,12 +23,12 @@ from topiarist.model.plan import (
     Load,
     MoveReplicas,
     Plan,
+    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import LimitedResource, LimitUsage
 from topiarist.model.state import WriteBlock
 from topiarist.output.html.plan import format_plans

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from support.states import CLUSTER_ID, six_brokers, spec, topic
-from topiarist.model.plan import Change, ConfigItem, Issue, Plan, RiskAssessment, TopicPlan
-from topiarist.model.run_options import Risk
+from topiarist.model.plan import Change, ConfigItem, Issue, Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.model.state import OwnershipRecord
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans

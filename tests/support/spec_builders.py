@@ -7,8 +7,7 @@ from typing import Any
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.planning.planner import make_plan
 from topiarist.ports import Cluster

@@ -21,8 +21,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, Replicas, metric_name
 from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.moves import NO_MOVES, UNLIMITED, MoveKind, MoveSettings
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import ALL_TOPICS, RunOptions
+from topiarist.model.plan import ALL_TOPICS, Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, RackAwareness, TopicSpec
 from topiarist.model.state import (
     NO_MEMORY,

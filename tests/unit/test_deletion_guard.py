@@ -16,8 +16,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.limits import filter_usage
 from topiarist.kafka.types import Broker
 from topiarist.model.outcome import Result
-from topiarist.model.plan import DeleteTopic, Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import DeleteTopic, Plan, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.model.usage import (

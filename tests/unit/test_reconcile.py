@@ -11,8 +11,7 @@ from support.states import cluster, spec, topic
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import Issue, Plan, TopicPlan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Issue, Plan, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan

@@ -12,8 +12,7 @@ from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, MoveKind, MoveSettings
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.state import WriteBlock
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 from topiarist.reconcile import apply_plan, read_and_plan

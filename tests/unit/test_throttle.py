@@ -12,8 +12,7 @@ from support.states import cluster, spec, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
 from topiarist.model.outcome import TopicProgress, partitions_to_initialize
-from topiarist.model.plan import CreateTopic, TopicPlan
-from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RunOptions
+from topiarist.model.plan import MAX_INFLIGHT_REPLICAS_PER_BROKER, CreateTopic, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.planning.planner import make_plan
 from topiarist.throttle import InFlightLimit, PollResult

@@ -12,7 +12,6 @@ from topiarist.planning.moves.ledger import make_batches
 from topiarist.planning.moves.planner import (
     ReplicaPicker,
     drain,
-    is_uneven,
     kafka_bounds,
     lower_factor,
     raise_factor,
@@ -44,6 +43,13 @@ def _repair_racks(_given: Input, lists: Lists, picker: ReplicaPicker) -> VectorR
 
 def _spread(given: Input, lists: Lists, picker: ReplicaPicker) -> VectorResult:
     return _result(lists, spread(lists, picker, within_one=given["tolerance"] == "One"), picker)
+
+
+def is_uneven(lists: Lists, picker: ReplicaPicker) -> bool:
+    """Return whether a broker holds more or less of a topic than Kafka's placement would leave it."""
+    counts = Counter(broker for replicas in lists for broker in replicas)
+    held = [counts[broker.id] for broker in picker.takers]
+    return not kafka_bounds(lists, len(held)).contain(held)
 
 
 def _uneven(_given: Input, lists: Lists, picker: ReplicaPicker) -> VectorResult:

@@ -20,8 +20,7 @@ from topiarist.cli.terminal import Interrupt, Settings
 from topiarist.errors import Exit, TopiaristError
 from topiarist.model.moves import MoveProgress, ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
-from topiarist.model.plan import Plan, TopicPlan
-from topiarist.model.run_options import Risk
+from topiarist.model.plan import Plan, Risk, TopicPlan
 from topiarist.output import report as rendering
 from topiarist.output.moves import format_move_progress
 from topiarist.output.report import format_report, format_report_summary

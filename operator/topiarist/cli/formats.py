@@ -18,11 +18,10 @@ from topiarist.cli.terminal import Settings
 from topiarist.errors import Diagnostic
 
 if TYPE_CHECKING:
-    from topiarist.inspection.check import ClusterCheck
+    from topiarist.inspection.check import ClusterCheck, UpgradeReport
     from topiarist.inspection.describe import Description, Explanation
     from topiarist.inspection.list import TopicList
     from topiarist.inspection.moves import MoveStatus
-    from topiarist.inspection.upgrade_check import UpgradeReport
     from topiarist.kafka.types import KafkaVersion
     from topiarist.model.plan import Plan
     from topiarist.output.text.layout import TextLayout
@@ -172,13 +171,13 @@ LIST_FORMATS = {"text": _lists_as_text, "json": _lists_as_json}
 
 
 def _checks_as_text(checks: Sequence[ClusterCheck], settings: Settings) -> str:
-    from topiarist.output.check import format_checks
+    from topiarist.output.list import format_checks
 
     return format_checks(checks, _layout(settings))
 
 
 def _checks_as_json(checks: Sequence[ClusterCheck], _settings: Settings) -> str:
-    from topiarist.output.check import encode_checks
+    from topiarist.output.list import encode_checks
 
     return _dumps(encode_checks(checks))
 

@@ -31,7 +31,9 @@ class _Entry(NamedTuple):
 
 COMMANDS: Mapping[str, _Entry] = {
     "init": _Entry("Start a repository of topics: project file, manifests, CI.", "init"),
-    "check": _Entry("Show what works with a cluster, what does not, and what to configure.", "check"),
+    "check": _Entry(
+        "Show what works with a cluster, what does not, and what to configure.", "describe", "check_command"
+    ),
     "validate": _Entry("Check manifests, without a cluster.", "plan", "validate_command"),
     "render": _Entry("Print manifests with defaults and overrides merged.", "plan", "render_command"),
     "plan": _Entry("Show the changes that apply would make.", "plan"),
@@ -54,8 +56,8 @@ COMMANDS: Mapping[str, _Entry] = {
         "Make a plan that moves replicas back, from the report of an apply.", "moves", "revert_command"
     ),
     "nudge": _Entry("Make the controller initialize topics that it has missed.", "apply", "nudge_command"),
-    "freeze": _Entry("Stop topiarist from writing to clusters.", "freeze"),
-    "unfreeze": _Entry("Allow writes again.", "freeze", "unfreeze_command"),
+    "freeze": _Entry("Stop topiarist from writing to clusters.", "moves", "freeze_command"),
+    "unfreeze": _Entry("Allow writes again.", "moves", "unfreeze_command"),
     "operator": _Entry("Run the Kubernetes operator.", "operator"),
     "dev": _Entry("Run a local test cluster: a real ZooKeeper, simulated brokers.", "dev"),
     "completion": _Entry("Print a completion script for a shell.", "dev", "completion_command"),
@@ -154,7 +156,7 @@ class LazyGroup(click.Group):
 def _describe_project() -> str:
     """Return the project file of the working folder as a line; empty if there is none."""
     given = os.environ.get("TOPIARIST_PROJECT") or None
-    from topiarist.cli.project import Project, load_project
+    from topiarist.cli.parameters import Project, load_project
 
     try:
         project = load_project(given)

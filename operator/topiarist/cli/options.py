@@ -26,7 +26,7 @@ from topiarist.cli.parameters import (
 )
 from topiarist.cli.terminal import Settings
 from topiarist.kafka.types import KafkaVersion, topic_name_problem
-from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
+from topiarist.model.plan import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
 from topiarist.runs import settings as run_settings
 from topiarist.text import quote
 

@@ -2,13 +2,20 @@
 
 The command ``init`` writes them, and ``export`` the manifests of a cluster alone. Files that exist are never replaced:
 all paths are checked before the first file is written.
+
+The CI configuration is the one that the documentation has for the forge of the git repository: ``init`` calls
+``detect_forge`` and writes ``read_sample`` and ``read_guide``. The samples are the files of ``docs/ci``; the
+package has them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,13 +23,12 @@ import click
 from msgspec.structs import replace
 
 from topiarist.adapters import atomic_files
-from topiarist.adapters.forges import FORGES, Forge, detect_forge, read_guide, read_sample
 from topiarist.adapters.manifests import loader
 from topiarist.adapters.manifests import yaml_text as dump
 from topiarist.adapters.manifests.files import SUFFIXES
 from topiarist.adapters.manifests.source import Document
 from topiarist.cli import terminal
-from topiarist.cli.project import PROJECT_FILE, find_repository
+from topiarist.cli.parameters import PROJECT_FILE, find_repository
 from topiarist.cli.terminal import Settings
 from topiarist.desired.export import (
     CLUSTER_FILE,
@@ -39,6 +45,78 @@ from topiarist.runs.inputs import load_clusters
 from topiarist.runs.sessions import ClusterSessions
 from topiarist.schema import check
 from topiarist.text import format_count, printable
+
+
+class Forge(NamedTuple):
+    """A forge: its title, the path of its CI configuration in a repository, and the name of the sample."""
+
+    title: str
+    path: str
+    sample: str
+
+
+FORGES = {
+    "github": Forge("GitHub", ".github/workflows/topics.yml", "github.yml"),
+    "gitlab": Forge("GitLab", ".gitlab-ci.yml", "gitlab-ci.yml"),
+    "atlantis": Forge("Atlantis", "atlantis.yaml", "atlantis-repository.yaml"),
+}
+
+_MAX_CONFIG_BYTES = 1 << 20
+_REMOTE = re.compile(r'^\[remote "(?P<name>[^"\n]*)"\](?P<body>[^\[]*)', re.MULTILINE)
+_URL = re.compile(r"^\s*url\s*=\s*(?:\w+://)?(?:[^@/\s]*@)?(?P<host>[^/:\s]+)", re.MULTILINE)
+
+
+def detect_forge(root: Path) -> tuple[str, str]:
+    """Return the key of a repository's forge in ``FORGES``, and what shows it; two empty texts if nothing does.
+
+    The host of the remote ``origin``, or of the only remote, comes first. A host with another name shows nothing: then
+    ``.github`` or ``.gitlab-ci.yml`` decides, if the repository has only one of them.
+    """
+    host = _remote_host(root)
+    for name in ("github", "gitlab"):
+        if name in host:
+            return name, f"the remote at {host}"
+    marks = {"github": ".github", "gitlab": ".gitlab-ci.yml"}
+    found = [name for name, mark in marks.items() if (root / mark).exists()]
+    return (found[0], marks[found[0]]) if len(found) == 1 else ("", "")
+
+
+def read_sample(forge: Forge) -> str:
+    """Return the CI configuration that the documentation has for a forge."""
+    return (files("topiarist") / "ci" / forge.sample).read_text(encoding="utf-8")
+
+
+def read_guide() -> str:
+    """Return the documentation's page for developers who add a topic to a repository."""
+    return (files("topiarist") / "add-a-topic.md").read_text(encoding="utf-8")
+
+
+def _remote_host(root: Path) -> str:
+    """Return the host of the remote ``origin``, or of the only remote, in lower case; empty if there is none."""
+    with suppress(OSError):
+        with (_git_folder(root) / "config").open("rb") as file:
+            text = file.read(_MAX_CONFIG_BYTES).decode(errors="replace")
+        remotes = {match["name"]: match["body"] for match in _REMOTE.finditer(text)}
+        body = remotes.get("origin", next(iter(remotes.values())) if len(remotes) == 1 else "")
+        if url := _URL.search(body):
+            return url["host"].lower()
+    return ""
+
+
+def _git_folder(root: Path) -> Path:
+    """Return the folder with the config of a repository; in a worktree or submodule, ``.git`` is a file that names it.
+
+    Raises ``OSError``.
+    """
+    folder = root / ".git"
+    if not folder.is_dir():
+        with folder.open("rb") as file:
+            folder = root / file.read(_MAX_CONFIG_BYTES).decode(errors="replace").removeprefix("gitdir:").strip()
+        common = folder / "commondir"
+        if common.is_file():
+            folder /= common.read_text(encoding="utf-8", errors="replace").strip()
+    return folder
+
 
 _PLATFORM_FOLDER = "platform/"
 """The folder of Cluster and Policy documents, as the CI configurations expect it."""

@@ -15,14 +15,8 @@ from itertools import chain
 
 from msgspec import Struct, field
 
+from topiarist.desired import shared_specs
 from topiarist.desired.parse import cluster_errors, cluster_warnings, spec_errors, spec_warnings
-from topiarist.desired.shared_specs import (
-    SpecGroup,
-    SpecGrouper,
-    duplicate_document_errors,
-    merge,
-    topic_collision_errors,
-)
 from topiarist.errors import Diagnostic, FieldPath
 from topiarist.kafka.types import matches_any
 from topiarist.model.spec import (
@@ -44,12 +38,14 @@ from topiarist.text import format_count, quote
 # ``filters.co_partitions`` keeps the numbers equal when a run may not make the growth of every topic.
 
 
-def co_partition_errors(groups: Iterable[SpecGroup], clusters: Mapping[str, ClusterSpec]) -> Iterator[Diagnostic]:
+def co_partition_errors(
+    groups: Iterable[shared_specs.SpecGroup], clusters: Mapping[str, ClusterSpec]
+) -> Iterator[Diagnostic]:
     """Yield an error for each topic with another number of partitions than the first topic of its group, by name.
 
     Topics to be absent, and topics without partitions (an error of their own), do not count.
     """
-    members: defaultdict[str, list[tuple[TopicSpec, SpecGroup]]] = defaultdict(list)
+    members: defaultdict[str, list[tuple[TopicSpec, shared_specs.SpecGroup]]] = defaultdict(list)
     for group in groups:
         for spec in group.specs:
             if spec.co_partition_group and not spec.absent and spec.partitions is not None:
@@ -179,7 +175,7 @@ class _Resolver(Struct, eq=False):
     is_single_cluster: bool
     require_cluster_documents: bool
     invalid_clusters: Collection[str]
-    grouper: SpecGrouper
+    grouper: shared_specs.SpecGrouper
     errors: list[Diagnostic] = field(default_factory=list)
     skipped_count: int = 0
     unknown_cluster_specs: dict[str, list[TopicSpec]] = field(default_factory=lambda: defaultdict(list))
@@ -251,7 +247,7 @@ class _Resolver(Struct, eq=False):
     def _defer_unknown(self, manifest: Manifest, names: Sequence[str]) -> None:
         """Merge a topic for clusters without a document, for the checks that do not depend on the document."""
         for name in names:
-            self.unknown_cluster_specs[name].append(merge(manifest, ClusterSpec(name)))
+            self.unknown_cluster_specs[name].append(shared_specs.merge(manifest, ClusterSpec(name)))
 
     def unchecked_cluster_warnings(self, unchecked: str) -> Iterator[Diagnostic]:
         """Yield a warning for each cluster without a document, at the first topic that names it."""
@@ -284,7 +280,7 @@ def resolve(
     which stops the run: errors that only follow from the invalid document are not reported.
     """
     active = {only_cluster: clusters[only_cluster]} if only_cluster is not None else clusters
-    grouper = SpecGrouper(active)
+    grouper = shared_specs.SpecGrouper(active)
     resolver = _Resolver(
         clusters,
         active,
@@ -297,7 +293,7 @@ def resolve(
         resolver.assign_topic(manifest)
     specs = grouper.finish()
     errors, warnings = grouper.validate(topics)
-    errors += resolver.errors + duplicate_document_errors(topics)
+    errors += resolver.errors + shared_specs.duplicate_document_errors(topics)
     errors.extend(co_partition_errors(grouper.groups, active))
     for manifest in topics:
         warnings.extend(_unused_override_warnings(manifest, clusters, require_cluster_documents))
@@ -308,7 +304,7 @@ def resolve(
         warnings.extend(cluster_warnings(cluster))
     for name, deferred in resolver.unknown_cluster_specs.items():
         errors.extend(chain.from_iterable(spec_errors(spec, cluster_document_known=False) for spec in deferred))
-        errors.extend(topic_collision_errors(deferred) if name != SELECTED_BY_LABEL else ())
+        errors.extend(shared_specs.topic_collision_errors(deferred) if name != SELECTED_BY_LABEL else ())
         warnings.extend(chain.from_iterable(map(spec_warnings, deferred)))
     validated = chain(grouper.specs, *resolver.unknown_cluster_specs.values())
     return Desired(

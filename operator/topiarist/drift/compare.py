@@ -39,10 +39,9 @@ from topiarist.drift.placement import (
 from topiarist.drift.rows import NEW, WORSE, make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.errors import Location
-from topiarist.inspection.upgrade_check import UpgradeEffect, check_state
+from topiarist.inspection.check import UpgradeEffect, check_upgrade
 from topiarist.kafka.types import KafkaVersion, format_version
-from topiarist.model.plan import Load, TakeOwnership, compute_broker_load
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Load, RunOptions, TakeOwnership, compute_broker_load
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.planning.builder import PlanContext
 from topiarist.planning.planner import make_plan_context, plan_topic
@@ -50,7 +49,7 @@ from topiarist.planning.planner import make_plan_context, plan_topic
 # Upgrade risks of a fleet: what a newer Kafka version would refuse, drop or change (``drift --upgrade-to``).
 #
 # ``drift.task`` checks each cluster after its comparison, and ``drift.report`` adds the risks up.
-# ``inspection.upgrade_check`` finds the effects; this module only counts them, so that memory does not grow with
+# ``inspection.check`` finds the effects; this module only counts them, so that memory does not grow with
 # topics. The result is ``upgrade`` of ``summary.json``: a topic that matches its manifest can still keep a newer broker
 # from starting, so that these risks are not findings of drift.
 
@@ -93,7 +92,7 @@ def check_cluster(
     if state is None:
         return None
     judged = (spec for spec in specs if not cluster_input.may_lack(spec.topic))
-    report = check_state(state, cluster, target, judged, cluster_input.equal_topics.names)
+    report = check_upgrade(state, cluster, target, judged, cluster_input.equal_topics.names)
     risks = [
         ClusterRisk(
             *(each.effect, each.key, each.message, each.hint),

@@ -33,11 +33,11 @@ from topiarist.model.plan import (
     DeleteTopic,
     Issue,
     MoveReplicas,
+    Risk,
     TopicPlan,
     UpdateConfig,
     withhold,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, TopicState, find_replication_factors
 from topiarist.text import format_count

@@ -52,7 +52,7 @@ from topiarist.drift.rows import RowCompleter, RowOptions, sort_key
 from topiarist.drift.snapshots import ClusterInput, SnapshotLines, read_snapshot
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import KafkaVersion, matches_any
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.reconcile import read_cluster
 from topiarist.text import printable

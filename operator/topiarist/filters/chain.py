@@ -36,12 +36,13 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Plan,
+    Risk,
+    RiskApproval,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
     withhold,
 )
-from topiarist.model.run_options import Risk, RiskApproval
 from topiarist.model.spec import Budgets
 from topiarist.planning.risk import assess_moves
 from topiarist.text import format_count

@@ -28,13 +28,13 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Plan,
+    Risk,
     TopicPlan,
     UpdateConfig,
     config_after,
     withhold,
 )
 from topiarist.model.policy import CelBindings, Policy, Rule, RuleError, RuleSubject
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, find_origin
 from topiarist.model.usage import DAY_S, TopicSample, TopicUsage
 from topiarist.ports import RuleEvaluator

@@ -16,7 +16,7 @@ from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_table import MAX_BY_TYPE, THROTTLE_CONFIGS, TOPIC_CONFIGS
 from topiarist.model.spec import Source
 from topiarist.schema import check
-from topiarist.schema.identity import IMPORTERS
+from topiarist.schema.explain import IMPORTERS
 from topiarist.schema.load import API_GROUP, API_VERSION
 from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER
 

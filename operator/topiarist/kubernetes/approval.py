@@ -45,12 +45,12 @@ from topiarist.model.plan import (
     DeleteTopic,
     Issue,
     Plan,
+    Risk,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
     withhold,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, RetentionStep, TopicSpec
 from topiarist.model.state import NO_MEMORY, ClusterState, OwnershipRecord
 from topiarist.output.groups import (

@@ -23,13 +23,7 @@ import kopf
 from msgspec import Struct
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.resources import (
-    KAFKA_TOPIC,
-    KAFKA_TOPIC_GROUP,
-    KAFKA_TOPIC_PLURAL,
-    PLURALS,
-    definition_name,
-)
+from topiarist.kubernetes import resources
 from topiarist.schema import load
 
 # Wall-clock time in the formats of Kubernetes.
@@ -446,9 +440,11 @@ def required_rights(operator_namespace: str, namespaces: Sequence[str], *, lease
             "coordination.k8s.io", "leases", ("create",), operator_namespace
         )  # RBAC cannot limit "create" by name
         yield AccessRight("coordination.k8s.io", "leases", ("get", "update"), operator_namespace, lease)
-    for kind in PLURALS:
+    for kind in resources.PLURALS:
         verbs = ("get", "list", "watch")
-        yield AccessRight("apiextensions.k8s.io", "customresourcedefinitions", verbs, name=definition_name(kind))
+        yield AccessRight(
+            "apiextensions.k8s.io", "customresourcedefinitions", verbs, name=resources.definition_name(kind)
+        )
     yield from namespace_rights(operator_namespace if namespaces else "")
 
 
@@ -468,12 +464,14 @@ def namespace_rights(name: str) -> Iterator[AccessRight]:
 
 def kafka_topic_rights(namespaces: Sequence[str]) -> Iterator[AccessRight]:
     """Yield the rights that the operator needs for KafkaTopics in the watched namespaces; empty: in all."""
-    name = definition_name(KAFKA_TOPIC)
+    name = resources.definition_name(resources.KAFKA_TOPIC)
     yield AccessRight("apiextensions.k8s.io", "customresourcedefinitions", ("get", "list", "watch"), name=name)
     for namespace in namespaces or ("",):
-        yield AccessRight(KAFKA_TOPIC_GROUP, KAFKA_TOPIC_PLURAL, ("list", "watch", "patch"), namespace)
-        yield AccessRight(KAFKA_TOPIC_GROUP, f"{KAFKA_TOPIC_PLURAL}/status", ("patch",), namespace)
-        yield AccessRight(KAFKA_TOPIC_GROUP, "kafkas", ("list",), namespace)
+        yield AccessRight(
+            resources.KAFKA_TOPIC_GROUP, resources.KAFKA_TOPIC_PLURAL, ("list", "watch", "patch"), namespace
+        )
+        yield AccessRight(resources.KAFKA_TOPIC_GROUP, f"{resources.KAFKA_TOPIC_PLURAL}/status", ("patch",), namespace)
+        yield AccessRight(resources.KAFKA_TOPIC_GROUP, "kafkas", ("list",), namespace)
 
 
 async def require_rights(api: KubernetesClient, rights: Sequence[AccessRight]) -> None:

@@ -30,19 +30,12 @@ from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.filters.chain import PlanFilter, filter_changes, keep_all
 from topiarist.filters.limits import LimitFilter
 from topiarist.filters.policies import EvaluationErrors, PolicyEvaluator
-from topiarist.kubernetes import client
+from topiarist.kubernetes import client, resources
 from topiarist.kubernetes.cache import Candidate, Store, find_holders, select_candidates
 from topiarist.kubernetes.client import ApiError, KubernetesClient
 from topiarist.kubernetes.identity import ClusterIdentities, known_records_id
 from topiarist.kubernetes.moves import MoveTracker
 from topiarist.kubernetes.reconciler import PlanCache, ReconcileRequest, ReconcileResult, reconcile_cluster
-from topiarist.kubernetes.resources import (
-    Resource,
-    collection_path,
-    definition_path,
-    manifest_annotations,
-    parse_item,
-)
 from topiarist.kubernetes.strimzi import TopicOperators, judge
 from topiarist.model.access import Access, KafkaAccess, SecretKeyRef, SecretReference, Via, map_references
 from topiarist.model.plan import Issue, Plan, TopicPlan
@@ -97,7 +90,9 @@ class PolicyCache:
     def check_rules(self, policies: Sequence[Policy]) -> Sequence[str]:
         """Return the errors in the rules of all policies, including those that apply to no Cluster."""
         return (
-            _format_diagnostics(PolicyEvaluator(policies, manifest_annotations, self._compile_rules(policies)).errors())
+            _format_diagnostics(
+                PolicyEvaluator(policies, resources.manifest_annotations, self._compile_rules(policies)).errors()
+            )
             if policies
             else []
         )
@@ -121,7 +116,7 @@ class PolicyCache:
             self.rule_errors.pop(spec.name, None)
             return keep_all
         rules = self._compile_rules(policies)
-        evaluator = PolicyEvaluator(policies, manifest_annotations, rules)
+        evaluator = PolicyEvaluator(policies, resources.manifest_annotations, rules)
         specs = tuple(each.spec for each in found if not each.refusals)
         evaluator.evaluate(Desired({spec.name: specs}, {spec.name: spec}))
         of_cluster = [policy for policy in policies if policy.applies_to_cluster(spec)]
@@ -218,7 +213,7 @@ class ClusterWorker:
         self._reported_requests: Counter[tuple[str, str]] = Counter()
         self._executor = ThreadPoolExecutor(1, "cluster")  # own thread: other clusters may block theirs for long
 
-    async def reconcile(self, store: Store, home: Resource, owner: str) -> ReconcileResult:
+    async def reconcile(self, store: Store, home: resources.Resource, owner: str) -> ReconcileResult:
         """Reconcile the cluster of the Cluster resource ``home`` as ``owner``.
 
         Errors of the API server and a Cluster that cannot be read are returned as the ``error`` of the result.
@@ -292,7 +287,7 @@ class ClusterWorker:
             for each in candidates
         ]
 
-    async def _bind_records(self, home: Resource, result: ReconcileResult) -> ReconcileResult:
+    async def _bind_records(self, home: resources.Resource, result: ReconcileResult) -> ReconcileResult:
         """Store the id of the topic of records that a pass has seen; an error ends a pass that had none."""
         try:
             await self._identities.bind_records(home, result.state.records_topic_id if result.state else "")
@@ -314,25 +309,25 @@ class ClusterWorker:
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
-    def _open_session(self, spec: ClusterSpec, secrets: SecretValues, home: Resource) -> str:
+    def _open_session(self, spec: ClusterSpec, secrets: SecretValues, home: resources.Resource) -> str:
         """Open the session in the worker's thread if none is open; return the id of its Kafka cluster."""
         self._session.cluster(spec, secrets, known_records_id(home))
         return self._session.cluster_id
 
-    def _shared_topics(self, home: Resource) -> Mapping[str, str]:
+    def _shared_topics(self, home: resources.Resource) -> Mapping[str, str]:
         """Return the topics that a Topic of another Cluster with this Kafka cluster declares, each with the reason."""
         return {
             topic: f"{who}, which has the same Kafka cluster, declares it too"
             for topic, who in self._identities.declared_by_others(home).items()
         }
 
-    def _read_topic(self, resource: Resource, loop: asyncio.AbstractEventLoop) -> Resource | None:
+    def _read_topic(self, resource: resources.Resource, loop: asyncio.AbstractEventLoop) -> resources.Resource | None:
         """Return the present Topic of this name, None if there is none; called in the worker's thread.
 
         The request is a list, which the operator may make anyway. Without a resource version the API server answers it
         with the newest state, not from a cache that may lag. Raises ``TopiaristError`` without an answer.
         """
-        path = collection_path(resource.kind, resource.namespace, resource.api_version)
+        path = resources.collection_path(resource.kind, resource.namespace, resource.api_version)
         request = asyncio.run_coroutine_threadsafe(
             self._api.get(path, fieldSelector=f"metadata.name={resource.name}"), loop
         )
@@ -341,7 +336,11 @@ class ClusterWorker:
         except (ApiError, TimeoutError) as error:
             request.cancel()
             raise TopiaristError(Reason.UNREACHABLE, f"the API server: {str(error) or 'no answer in time'}") from error
-        return parse_item(resource.kind, bodies[0], resource, api_version=resource.api_version) if bodies else None
+        return (
+            resources.parse_item(resource.kind, bodies[0], resource, api_version=resource.api_version)
+            if bodies
+            else None
+        )
 
     async def _read_secrets(self, namespace: str, names: Iterable[str]) -> SecretValues:
         """Return the content of the Secrets ``names``, without those that do not exist."""
@@ -364,7 +363,8 @@ class ClusterWorker:
         """
         leaving = [each for each in candidates if each.resource.deleting]
         kinds = {
-            kind: await self._is_terminating(definition_path(kind)) for kind in {each.resource.kind for each in leaving}
+            kind: await self._is_terminating(resources.definition_path(kind))
+            for kind in {each.resource.kind for each in leaving}
         }
         held = {each.spec.topic: CRD_TERMINATING for each in leaving if kinds[each.resource.kind]}
         leaving = [each for each in leaving if not kinds[each.resource.kind]]

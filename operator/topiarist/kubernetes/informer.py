@@ -23,24 +23,8 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes import client, resources
 from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.client import (
-    ApiError,
-    KubernetesClient,
-    kafka_topic_rights,
-    missing_rights,
-    namespace_rights,
-)
-from topiarist.kubernetes.resources import (
-    DEFINITIONS_PATH,
-    KAFKA_TOPIC,
-    KAFKA_TOPIC_GROUP,
-    PLURALS,
-    Resource,
-    collection_path,
-    definition_name,
-    parse_item,
-)
 from topiarist.kubernetes.strimzi import TopicOperators
 from topiarist.schema import load
 
@@ -76,7 +60,7 @@ class Informer(Generic[T]):
 
     def __init__(
         self,
-        api: KubernetesClient,
+        api: client.KubernetesClient,
         path: str,
         parse: Callable[[dict[str, Any], T | None], T],
         upsert: Callable[[T, int], None],
@@ -98,7 +82,7 @@ class Informer(Generic[T]):
         self._failures = 0
         self.companion: Informer[T] | None = None
         self.is_listed = False
-        self.error: ApiError | None = None
+        self.error: client.ApiError | None = None
 
     async def refresh(self, *, after_outage: bool = False) -> None:
         """List the collection and deliver the differences. Raises ``ApiError``."""
@@ -139,7 +123,7 @@ class Informer(Generic[T]):
                     self._record_success()
                     self.handle(event)
                 delay = 0.1
-            except ApiError as error:
+            except client.ApiError as error:
                 # The server has no events for this version, or it was away: a restore of etcd sets versions back, and a
                 # watch from a later version yields nothing. Only a list shows what has changed.
                 if error.gone or (not has_events and self._may_list_again()):
@@ -171,7 +155,7 @@ class Informer(Generic[T]):
             log.info("the API server is watched again", extra={"path": self._path})
         self._failures, self.error = 0, None
 
-    def _record_failure(self, error: ApiError) -> float:
+    def _record_failure(self, error: client.ApiError) -> float:
         """Record an error, log the first of several, and return the seconds to wait."""
         if not self._failures and not error.gone:
             log.warning("the API server cannot be watched", extra={"path": self._path, "error": str(error)})
@@ -209,7 +193,7 @@ class Informers:
 
     def __init__(
         self,
-        api: KubernetesClient,
+        api: client.KubernetesClient,
         store: Store,
         namespaces: tuple[str, ...],
         period: float,
@@ -263,17 +247,17 @@ class Informers:
                 started = informers
                 retry = min(self._period, NAMESPACE_RETRY_INTERVAL_S)
                 await asyncio.sleep(retry if self._unavailable else self._period)
-                with contextlib.suppress(ApiError):  # the informer of the Policies reports an outage
+                with contextlib.suppress(client.ApiError):  # the informer of the Policies reports an outage
                     await self.clusters.refresh()
                 try:
                     await self._check_namespaces()
-                except ApiError as error:
+                except client.ApiError as error:
                     log.warning("the watched namespaces cannot be checked", extra={"error": str(error)})
 
-    def _of_kind(self, kind: str, namespace: str = "", **params: str) -> Informer[Resource]:
-        store, path = self._store, collection_path(kind, namespace)
+    def _of_kind(self, kind: str, namespace: str = "", **params: str) -> Informer[resources.Resource]:
+        store, path = self._store, resources.collection_path(kind, namespace)
         return Informer(
-            self._api, path, partial(parse_item, kind), store.upsert, store.remove, self._on_relist, **params
+            self._api, path, partial(resources.parse_item, kind), store.upsert, store.remove, self._on_relist, **params
         )
 
     async def _check_namespaces(self) -> None:
@@ -291,7 +275,7 @@ class Informers:
         """
         try:
             body = await self._api.get(f"/api/v1/namespaces/{name}")
-        except ApiError as error:
+        except client.ApiError as error:
             if not error.not_found:
                 raise
             self._store.update_namespace(name, None)
@@ -300,7 +284,7 @@ class Informers:
         self._store.update_namespace(name, namespace.labels, leaving=namespace.leaving)
         informers = self._by_namespace.get(name)
         unsure = informers is None or is_refused or name in self._unavailable
-        if unsure and (missing := await missing_rights(self._api, [*namespace_rights(name)])):
+        if unsure and (missing := await client.missing_rights(self._api, [*client.namespace_rights(name)])):
             # Only the first right: one condition has to hold the texts of all namespaces.
             more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
             return f"the operator's ServiceAccount may not {missing[0]}{more}"
@@ -309,7 +293,7 @@ class Informers:
             try:
                 for each in informers:
                     await each.refresh()
-            except ApiError as error:
+            except client.ApiError as error:
                 if name == self._store.operator_namespace or not error.forbidden:
                     raise
                 return str(error)
@@ -342,7 +326,7 @@ class KafkaTopicInformers:
 
     def __init__(
         self,
-        api: KubernetesClient,
+        api: client.KubernetesClient,
         store: Store,
         namespaces: tuple[str, ...],
         period: float,
@@ -351,18 +335,18 @@ class KafkaTopicInformers:
         self._api = api
         self._store = store
         self._namespaces = namespaces or ("",)
-        self._rights = [*kafka_topic_rights(namespaces)]
+        self._rights = [*client.kafka_topic_rights(namespaces)]
         self._period = period
         self._on_change = on_change
         self._missing: list[str] = []
         self._versions: tuple[str, ...] = ()
         self._changed = asyncio.Event()
-        self._informers: list[Informer[Resource]] = []
+        self._informers: list[Informer[resources.Resource]] = []
         self._definition: Informer[tuple[str, ...]] = Informer(
-            *(api, DEFINITIONS_PATH, _parse_served_versions),
+            *(api, resources.DEFINITIONS_PATH, _parse_served_versions),
             *(lambda found, _: self._set_versions(found), lambda _: self._set_versions(())),
             on_change,
-            fieldSelector=f"metadata.name={definition_name(KAFKA_TOPIC)}",
+            fieldSelector=f"metadata.name={resources.definition_name(resources.KAFKA_TOPIC)}",
         )
 
     def problem(self) -> TopiaristError | None:
@@ -372,7 +356,7 @@ class KafkaTopicInformers:
             hint = f"set kafkaTopics.enabled in the chart's values, {_HINT_SOURCES}"
             return TopiaristError(Reason.NO_PERMISSION, f"{message}: {hint}", hint)
         if self._definition.is_listed and not self._versions:
-            message = f"the API server does not serve KafkaTopics ({definition_name(KAFKA_TOPIC)})"
+            message = f"the API server does not serve KafkaTopics ({resources.definition_name(resources.KAFKA_TOPIC)})"
             hint = f"install Strimzi's definition with the version {' or '.join(_SERVED_VERSIONS)}, {_HINT_SOURCES}"
             return TopiaristError(Reason.PREREQUISITE_MISSING, f"{message}: {hint}", hint)
         needed: list[Informer[Any]] = [self._definition, *self._informers]
@@ -412,14 +396,14 @@ class KafkaTopicInformers:
                 for task in running:
                     task.cancel()
                 for topic in [*self._store.topics.values()]:
-                    if topic.kind == KAFKA_TOPIC:
+                    if topic.kind == resources.KAFKA_TOPIC:
                         self._store.remove(topic)
                 self._on_change()
 
     async def _wait_for_rights(self) -> None:
         while True:
-            with contextlib.suppress(ApiError):
-                missing = await missing_rights(self._api, self._rights)
+            with contextlib.suppress(client.ApiError):
+                missing = await client.missing_rights(self._api, self._rights)
                 if missing != self._missing:
                     self._missing = missing
                     self._on_change()
@@ -427,16 +411,16 @@ class KafkaTopicInformers:
                     return
             await asyncio.sleep(min(self._period, NAMESPACE_RETRY_INTERVAL_S))
 
-    def _make_informers(self) -> Iterator[Informer[Resource]]:
+    def _make_informers(self) -> Iterator[Informer[resources.Resource]]:
         version = next((each for each in _SERVED_VERSIONS if each in self._versions), None)
         if version is None:
             return
-        api_version = f"{KAFKA_TOPIC_GROUP}/{version}"
+        api_version = f"{resources.KAFKA_TOPIC_GROUP}/{version}"
         for namespace in self._namespaces:
             yield Informer(
                 self._api,
-                collection_path(KAFKA_TOPIC, namespace, api_version),
-                partial(parse_item, KAFKA_TOPIC, api_version=api_version),
+                resources.collection_path(resources.KAFKA_TOPIC, namespace, api_version),
+                partial(resources.parse_item, resources.KAFKA_TOPIC, api_version=api_version),
                 self._store.upsert,
                 self._store.remove,
                 self._on_change,
@@ -451,8 +435,8 @@ class KafkaTopicInformers:
         where = f"/namespaces/{namespace}" if namespace else ""
         for version in _SERVED_VERSIONS:
             try:
-                answer = await self._api.get(f"/apis/{KAFKA_TOPIC_GROUP}/{version}{where}/kafkas")
-            except ApiError as error:
+                answer = await self._api.get(f"/apis/{resources.KAFKA_TOPIC_GROUP}/{version}{where}/kafkas")
+            except client.ApiError as error:
                 if not error.not_found:
                     raise
                 continue  # without the kind no topic operator is declared
@@ -473,7 +457,7 @@ def _parse_served_versions(body: dict[str, Any], _: object = None) -> tuple[str,
 _MAX_FIELDS = 5
 """Maximum number of fields that a message names."""
 
-_KINDS = {definition_name(kind): kind for kind in PLURALS}
+_KINDS = {resources.definition_name(kind): kind for kind in resources.PLURALS}
 """The kinds by the names of their definitions."""
 
 _EVERYTHING = ("everything",)
@@ -540,14 +524,14 @@ def prune(value: Any, schema: Schema) -> Any:
 class Definitions:
     """The definitions of all kinds, watched; ``on_change`` receives those that lack something, by kind."""
 
-    def __init__(self, api: KubernetesClient, on_change: Callable[[Mapping[str, Definition]], None]) -> None:
+    def __init__(self, api: client.KubernetesClient, on_change: Callable[[Mapping[str, Definition]], None]) -> None:
         self._on_change = on_change
         self._is_read = False
         self._found = {name: Definition(name, _EVERYTHING, {}) for name in _KINDS}
         # One each: the operator may read these definitions and no other.
         self._informers = [
             Informer(
-                *(api, DEFINITIONS_PATH, _parse_body, lambda found, _: self._update(found), self._remove),
+                *(api, resources.DEFINITIONS_PATH, _parse_body, lambda found, _: self._update(found), self._remove),
                 fieldSelector=f"metadata.name={name}",
             )
             for name in _KINDS

@@ -33,16 +33,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from pythonjsonlogger.json import JsonFormatter
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.client import (
-    IDENTITY_RIGHT,
-    ApiError,
-    KubernetesClient,
-    Lease,
-    LeaseTimings,
-    RightsMonitor,
-    require_rights,
-    required_rights,
-)
+from topiarist.kubernetes import client
 from topiarist.kubernetes.informer import Definitions, Informers
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.status_writer import EventRecorder
@@ -243,14 +234,14 @@ class _Operator:
         self.events = EventRecorder()
         self.instance = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._tasks: set[asyncio.Task[None]] = set()
-        self._api = api = KubernetesClient(login)
+        self._api = api = client.KubernetesClient(login)
         self.manager = Manager(
             *(api, options.namespace, options.operator_class, options.period, self.events.record),
             options.watched_namespaces,
         )
         metrics, manager = self.manager.metrics, self.manager
         self._probes = Probes(metrics.registry, manager.last_completed, manager.problems, options.period)
-        self._lease: Lease | None = None
+        self._lease: client.Lease | None = None
         self._stack = contextlib.AsyncExitStack()
         self.informers: Informers
 
@@ -291,15 +282,15 @@ class _Operator:
         log.info("listening", extra={"port": port})
         leader = manager.metrics.leader.labels(options.release)  # served as 0 from now on
         lease_name = options.release if options.leader_election else ""
-        rights = [*required_rights(options.namespace, options.watched_namespaces, lease=lease_name)]
+        rights = [*client.required_rights(options.namespace, options.watched_namespaces, lease=lease_name)]
         if not options.owner:
-            rights.append(IDENTITY_RIGHT)
-        await _retry_until_answered(lambda: require_rights(api, rights))
+            rights.append(client.IDENTITY_RIGHT)
+        await _retry_until_answered(lambda: client.require_rights(api, rights))
         await _retry_until_answered(self._set_owner)
         if options.leader_election:
             self._probes.ready = True  # a standby is ready: it only waits for the Lease
-            timings = LeaseTimings(options.lease_duration, options.lease_renewal, options.lease_retry)
-            self._lease = Lease(api, options.namespace, options.release, self.instance, timings)
+            timings = client.LeaseTimings(options.lease_duration, options.lease_renewal, options.lease_retry)
+            self._lease = client.Lease(api, options.namespace, options.release, self.instance, timings)
             await self._lease.acquire(lambda holder: log.info("waiting for the Lease", extra={"holder": holder}))
             log.info("the Lease is acquired")
             self._spawn(_hold_lease(self._lease))
@@ -320,7 +311,7 @@ class _Operator:
         self._spawn(self.informers.run())
         self._spawn(definitions.run())
         self._spawn(manager.kafka_topics.run())
-        self._spawn(RightsMonitor(api, rights, manager.set_missing_rights).run())
+        self._spawn(client.RightsMonitor(api, rights, manager.set_missing_rights).run())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a background task; its failure ends the process."""
@@ -345,11 +336,11 @@ class _Operator:
         options, owner = self._options, self._options.owner
         if not owner:
             try:
-                uid = (await self._api.get(f"/api/v1/namespaces/{IDENTITY_RIGHT.name}"))["metadata"]["uid"]
-            except ApiError as error:
+                uid = (await self._api.get(f"/api/v1/namespaces/{client.IDENTITY_RIGHT.name}"))["metadata"]["uid"]
+            except client.ApiError as error:
                 if not error.not_found:
                     raise
-                message = f"there is no namespace {IDENTITY_RIGHT.name}; its uid identifies a Kubernetes cluster"
+                message = f"there is no namespace {client.IDENTITY_RIGHT.name}; its uid identifies a Kubernetes cluster"
                 hint = "set the owner of the records: --owner"
                 raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
             owner = f"k8s/{uid[:8]}/{options.namespace}/{options.release}"
@@ -357,7 +348,7 @@ class _Operator:
         log.info("serving", extra={"owner": owner, "class": options.operator_class})
 
 
-async def _hold_lease(lease: Lease) -> None:
+async def _hold_lease(lease: client.Lease) -> None:
     await lease.renew_until_lost()
     log.error("the Lease is lost: another replica may be active, this process ends")
     os._exit(1)
@@ -371,7 +362,7 @@ async def _retry_until_answered(call: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             return await call()
-        except ApiError as error:
+        except client.ApiError as error:
             if error.not_found:
                 message = f"the API server does not know topiarist's kinds: {error}"
                 hint = "install the definitions: kubectl apply --server-side -f manifests/crds"

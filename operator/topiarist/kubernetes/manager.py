@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import client
+from topiarist.kubernetes import client, status_writer, topic_status
 from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
 from topiarist.kubernetes.client import ApiError, KubernetesClient
-from topiarist.kubernetes.cluster_status import cluster_status, policy_status
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker, PolicyCache, errors_of_policy
-from topiarist.kubernetes.identity import ClusterIdentities
+from topiarist.kubernetes.identity import ClusterIdentities, Requeue, WorkLoop
 from topiarist.kubernetes.informer import Definition, KafkaTopicInformers, describe_missing, prune
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult
@@ -35,29 +34,7 @@ from topiarist.kubernetes.resources import (
     resource_key,
     resource_path,
 )
-from topiarist.kubernetes.status_writer import (
-    Event,
-    StatusWriter,
-    alarm_events,
-    annotation_events,
-    cluster_events,
-    left_events,
-    needs_finalizer,
-    stall_events,
-    told_part,
-    topic_events,
-    unusable_events,
-)
 from topiarist.kubernetes.strimzi import NOT_JUDGED, Verdict
-from topiarist.kubernetes.topic_status import (
-    NAMESPACE_UNAVAILABLE,
-    RIGHTS_MISSING,
-    Status,
-    applied_clusters,
-    kafka_topic_status,
-    topic_status,
-)
-from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.output.groups import describe_changes
 
 CLUSTER_READ_TIMEOUT_S = 5.0
@@ -67,7 +44,7 @@ REFUSED_WRITES = "/refused writes"
 """The name of the loop that repeats refused writes; no Cluster can have it."""
 
 Writes = Iterator[Coroutine[Any, Any, None]]
-Events = list[tuple[Resource, Event]]
+Events = list[tuple[Resource, status_writer.Event]]
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +70,7 @@ class Manager:
         operator_namespace: str,
         operator_class: str,
         period: float,
-        record_event: Callable[[Resource, Event], None],
+        record_event: Callable[[Resource, status_writer.Event], None],
         namespaces: tuple[str, ...] = (),
     ) -> None:
         self.store = Store(operator_namespace, self._enqueue, operator_class)
@@ -107,7 +84,7 @@ class Manager:
         self._api = api
         self._logged_other_releases: Mapping[ResourceId, str] = {}
         self._record_event = record_event
-        self._status_writer = StatusWriter(api, self.store.on_write_response, self._on_write_refused)
+        self._status_writer = status_writer.StatusWriter(api, self.store.on_write_response, self._on_write_refused)
         self._refused_writes: set[ResourceId] = set()
         self._repeat_loop = WorkLoop(self._repeat_writes, period)
         self._policy_cache = PolicyCache()
@@ -118,7 +95,7 @@ class Manager:
         self._lacking_definitions: Mapping[str, Definition] = {}
         self._topics_of_removed_clusters: set[ResourceKey] = set()
         self._pending_writes: set[ResourceKey] = set()
-        self._emitted_warnings: dict[ResourceKey, Collection[Event]] = {}
+        self._emitted_warnings: dict[ResourceKey, Collection[status_writer.Event]] = {}
         self._cluster_inventory: dict[str, tuple[bool, frozenset[str]]] = {}
         self._secrets_folder: tempfile.TemporaryDirectory[str] | None = None
         self._stopping = False
@@ -191,7 +168,7 @@ class Manager:
             log.info("the definitions have all fields of this release again")
         self.enqueue_all()
 
-    def _own_status(self, kind: str, status: Status) -> Status:
+    def _own_status(self, kind: str, status: topic_status.Status) -> topic_status.Status:
         """Return the fields of a status that the API server accepts, with the owner.
 
         The owner tells another release in the same namespace that this resource is served.
@@ -214,8 +191,12 @@ class Manager:
         kept = f"{active[0].message}; KafkaTopics that are left to it: {len(active):,}" if active else ""
         return {
             **({Reason.STRIMZI_ACTIVE.value: kept} if active else {}),
-            **({NAMESPACE_UNAVAILABLE: "; ".join(f"{name}: {why}" for name, why in away)} if away else {}),
-            **({RIGHTS_MISSING: f"the operator's ServiceAccount may not: {'; '.join(rights)}"} if rights else {}),
+            **({topic_status.NAMESPACE_UNAVAILABLE: "; ".join(f"{name}: {why}" for name, why in away)} if away else {}),
+            **(
+                {topic_status.RIGHTS_MISSING: f"the operator's ServiceAccount may not: {'; '.join(rights)}"}
+                if rights
+                else {}
+            ),
         }
 
     def last_completed(self) -> Iterator[tuple[str, float]]:
@@ -405,9 +386,19 @@ class Manager:
                 yield each.key
 
     def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:
-        status = self._own_status("Cluster", cluster_status(home, result, client.utc_now(), self._alarms(home.name)))
+        status = self._own_status(
+            "Cluster", status_writer.cluster_status(home, result, client.utc_now(), self._alarms(home.name))
+        )
         news = chain(
-            *(events_of(home, status) for events_of in (cluster_events, stall_events, annotation_events, alarm_events))
+            *(
+                events_of(home, status)
+                for events_of in (
+                    status_writer.cluster_events,
+                    status_writer.stall_events,
+                    status_writer.annotation_events,
+                    status_writer.alarm_events,
+                )
+            )
         )
         events += [(home, event) for event in news]
         if status != home.status:
@@ -424,12 +415,12 @@ class Manager:
                 self._emitted_warnings.pop(key, None)
                 continue
             results = {name: self._result_of(topic, name) for name in self.store.target_clusters(topic)}
-            found: list[Event] = []
+            found: list[status_writer.Event] = []
             if result := self._last_result(cluster, key):
-                found += topic_events(cluster, told_part(topic, cluster), result)
+                found += status_writer.topic_events(cluster, status_writer.told_part(topic, cluster), result)
             status, finalizer, release = self._wanted(topic, results, errors, now)
             # A write may fail: the Topic stays pending until there is nothing left to write.
-            applied = applied_clusters(topic, results)
+            applied = topic_status.applied_clusters(topic, results)
             known_values = topic.status, FINALIZER in topic.finalizers, topic.applied_clusters
             settled = (status, finalizer, applied) == known_values and not (release and topic.is_held_by_strimzi)
             if not settled:
@@ -440,13 +431,13 @@ class Manager:
             events += ((topic, event) for event in self._select_news(topic, status, found, settled=settled))
 
     def _select_news(
-        self, topic: Resource, status: Status, found: Sequence[Event], *, settled: bool
-    ) -> Iterator[Event]:
+        self, topic: Resource, status: topic_status.Status, found: Sequence[status_writer.Event], *, settled: bool
+    ) -> Iterator[status_writer.Event]:
         """Yield the Events of a Topic that were not posted yet: two loops may handle it before its status is written.
 
         The status of a KafkaTopic that another operator has never says what was posted.
         """
-        warnings = [*unusable_events(topic, status), *left_events(topic, status)]
+        warnings = [*status_writer.unusable_events(topic, status), *status_writer.left_events(topic, status)]
         is_told = settled and topic.kind != KAFKA_TOPIC
         posted = () if is_told else self._emitted_warnings.get(topic.key, ())
         if topic.kind == KAFKA_TOPIC:
@@ -465,11 +456,11 @@ class Manager:
         results: Mapping[str, TopicResult | None],
         errors: Mapping[str, TopiaristError],
         now: str,
-    ) -> tuple[Status, bool, bool]:
+    ) -> tuple[topic_status.Status, bool, bool]:
         """Return the status of a Topic, whether it has topiarist's finalizer, and whether Strimzi's is removed."""
         known = not self.store.unreadable_clusters and not self.store.has_ambiguous_target(topic)
-        finalizer = needs_finalizer(topic, results, all_clusters_known=known)
-        whole = topic_status(topic, results, errors, now, self.store.clusters)
+        finalizer = status_writer.needs_finalizer(topic, results, all_clusters_known=known)
+        whole = topic_status.topic_status(topic, results, errors, now, self.store.clusters)
         if topic.kind != KAFKA_TOPIC:
             return self._own_status("Topic", whole), finalizer, False
         verdict, held = self.store.verdict(topic), FINALIZER in topic.finalizers
@@ -479,7 +470,7 @@ class Manager:
         is_known = topic.told_at > topic.foreign_at and topic.status.get("observedGeneration") == topic.generation
         if not verdict.may_tell or (is_unread and is_known):
             return topic.status, finalizer, verdict.is_ours
-        return kafka_topic_status(topic, whole, verdict.issue, now), finalizer, verdict.is_ours
+        return topic_status.kafka_topic_status(topic, whole, verdict.issue, now), finalizer, verdict.is_ours
 
     def _last_result(self, cluster: str, topic: ResourceKey) -> TopicResult | None:
         last = self._last_passes.get(cluster)
@@ -514,9 +505,9 @@ class Manager:
 
     def _policy_writes(self, errors: Sequence[str], events: Events) -> Writes:
         for policy in [*self.store.policies.values()]:
-            status = policy_status(policy, errors_of_policy(policy.name, errors), client.utc_now())
+            status = status_writer.policy_status(policy, errors_of_policy(policy.name, errors), client.utc_now())
             status = self._own_status("Policy", status)
-            events += [(policy, event) for event in unusable_events(policy, status)]
+            events += [(policy, event) for event in status_writer.unusable_events(policy, status)]
             if status != policy.status:
                 yield self._status_writer.write_status(policy, status)
 

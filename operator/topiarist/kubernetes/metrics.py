@@ -17,33 +17,23 @@ from prometheus_client.registry import Collector
 
 from topiarist import __version__
 from topiarist.errors import Reason
+from topiarist.kubernetes.identity import WorkLoop
 from topiarist.kubernetes.moves import ClusterMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.resources import Resource
-from topiarist.kubernetes.work_loop import WorkLoop
+from topiarist.model import plan
 from topiarist.model.outcome import Result
-from topiarist.model.plan import (
-    AddPartitions,
-    CreateTopic,
-    DeleteTopic,
-    ElectLeaders,
-    MoveReplicas,
-    Nudge,
-    ReleaseOwnership,
-    TakeOwnership,
-    UpdateConfig,
-)
 
 _ACTIONS = {
-    CreateTopic: "create",
-    AddPartitions: "grow",
-    MoveReplicas: "move",
-    ElectLeaders: "elect",
-    UpdateConfig: "configure",
-    DeleteTopic: "delete",
-    TakeOwnership: "adopt",
-    ReleaseOwnership: "unmanage",
-    Nudge: "nudge",
+    plan.CreateTopic: "create",
+    plan.AddPartitions: "grow",
+    plan.MoveReplicas: "move",
+    plan.ElectLeaders: "elect",
+    plan.UpdateConfig: "configure",
+    plan.DeleteTopic: "delete",
+    plan.TakeOwnership: "adopt",
+    plan.ReleaseOwnership: "unmanage",
+    plan.Nudge: "nudge",
 }
 
 UNREADABLE, UNKNOWN_CLUSTER = "Unreadable", "UnknownCluster"
@@ -140,7 +130,7 @@ class Metrics:
             # Moves that later passes continue are no outcome yet; all other changes of such a topic are made.
             result = Result.DONE if view.is_applied and view.moves else view.outcome.result
             for change in view.plan.changes:
-                if not (view.moves and isinstance(change, MoveReplicas)):
+                if not (view.moves and isinstance(change, plan.MoveReplicas)):
                     self._changes.labels(cluster, _ACTIONS[type(change)], result.value).inc()
         for kind in {_ACTIONS[type(change)] for change in view.written_changes[1]}:
             self._drift.labels(cluster, kind).inc()

@@ -29,15 +29,6 @@ from topiarist.filters.limits import (
     withhold_external_changes,
 )
 from topiarist.kubernetes import approval, client
-from topiarist.kubernetes.approval import (
-    Deletion,
-    ReadTopic,
-    check_current_topic,
-    find_next_step,
-    recent_deletions,
-    withhold_early_steps,
-    write_memory,
-)
 from topiarist.kubernetes.cache import Candidate
 from topiarist.kubernetes.moves import (
     ClusterMoves,
@@ -52,11 +43,10 @@ from topiarist.kubernetes.moves import (
 from topiarist.kubernetes.resources import Resource
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, Result, has_uninitialized, partitions_to_initialize
-from topiarist.model.plan import Change, Issue, Plan, TopicPlan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Change, Issue, Plan, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec, DriftPolicy, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
-from topiarist.planning.moves.leaders import may_elect_leaders
+from topiarist.planning.moves.topic import may_elect_leaders
 from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle, UsageReader, WriteControl
 from topiarist.reconcile import apply_plan, plan_cluster, require_cluster_id
 from topiarist.text import format_count
@@ -156,7 +146,7 @@ class ReconcileRequest(Struct, frozen=True):
     policy_filter: PlanFilter = keep_all
     limits: LimitFilter = NO_LIMITS
     open_usage_reader: Callable[[], UsageReader | None] = field(default=lambda: None)
-    read_topic: ReadTopic = field(default=lambda resource: resource)
+    read_topic: approval.ReadTopic = field(default=lambda resource: resource)
     plan_cache: PlanCache = field(default_factory=PlanCache)
     move_tracker: MoveTracker = field(default_factory=MoveTracker)
 
@@ -230,7 +220,7 @@ class ReconcileResult(NamedTuple):
     state: ClusterState | None = None
     report: ReconcileReport | None = None
     error: TopiaristError | None = None
-    deletions: Sequence[Deletion] | None = None
+    deletions: Sequence[approval.Deletion] | None = None
     moves: ClusterMoves | None = None
     undeclared: int = 0
     cluster_id: str = ""
@@ -256,7 +246,7 @@ def reconcile_cluster(
     try:
         state = _require_records(cluster.read())
         run = _run_options(request, candidates, state)
-        deletions = recent_deletions(state, request.owner, client.utc_now())
+        deletions = approval.recent_deletions(state, request.owner, client.utc_now())
         require_cluster_id(request.claimed_id or request.cluster.cluster_id, state.cluster_id)
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = plan_cluster(cluster, state, request.cluster, specs, run)
@@ -266,7 +256,7 @@ def reconcile_cluster(
         plan = guard.add_usage(plan, state)
         plan = _filter_plan(plan, request, candidates, len(deletions))
         resources = {topic: each.resource for topic, each in candidates.items()}
-        plan = write_memory(plan, state, resources, desired, client.utc_now())
+        plan = approval.write_memory(plan, state, resources, desired, client.utc_now())
         blocker, problem = request.move_tracker.observe(cluster, state, request.cluster.moves)
     except TopiaristError as error:
         return ReconcileResult(refused, state, None, error, deletions)
@@ -278,7 +268,7 @@ def reconcile_cluster(
 
     def check(topic: TopicPlan) -> Outcome | None:
         resource = candidates[topic.topic].resource
-        return check_current_topic(topic, resource, request.read_topic) or guard.check(topic)
+        return approval.check_current_topic(topic, resource, request.read_topic) or guard.check(topic)
 
     report = apply_plan(cluster, plan, stop=stop, control=WriteControl(pace, check), move_options=options)
     plans = {plan.topic: plan for plan in report.plan.topics}
@@ -452,7 +442,7 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str,
         left = withhold_external_changes(plan) if cluster.drift_policy is DriftPolicy.REPORT else plan
         return filter_usage(left, cluster.evidence, lambda topic, _: _allows_in_use(candidates[topic], plan))
 
-    plan = withhold_early_steps(plan, cluster.retention_step, client.utc_now())
+    plan = approval.withhold_early_steps(plan, cluster.retention_step, client.utc_now())
     budgets = replace(cluster.budgets, deletions=max(0, cluster.budgets.deletions - deletions))
     return apply_filters(
         plan,
@@ -479,7 +469,7 @@ def _topic_result(
     is_moving = moves is not None and plan is not None and has_unfinished_moves(plan, outcome)
     if outcome and outcome.result not in (Result.DONE, Result.UNCHANGED) and not is_moving:
         refusals = (*refusals, Issue(outcome.reason or Reason.NOT_SENT, outcome.message or outcome.result.value))
-    elif outcome and (step := find_next_step(plan)):
+    elif outcome and (step := approval.find_next_step(plan)):
         refusals = (*refusals, step)
     observed = candidate.spec.observe_only
     state = SyncState.OBSERVED if observed else _sync_state(desired, actual, plan, refusals, moves)

@@ -1,8 +1,13 @@
-"""The finalizers and Events of resources, and the writer that sends them with the statuses to the API server.
+"""The statuses of Clusters and Policies, finalizers and Events of resources, and the writer that sends them with the
+statuses to the API server.
 
 ``manager`` hands the writes of a reconciliation to ``StatusWriter.run_all``, which runs several at a time. A refused
 write is logged and reported to ``manager``, which computes it anew and repeats it soon, without another reconciliation.
 While the API server asks clients to wait, or does not answer, no write is sent.
+
+The statuses of Clusters and Policies have conditions, topic counts and recent deletions. ``manager`` calls
+``cluster_status`` after each reconciliation, and ``policy_status`` for each Policy. As with ``status.topic``, a
+reconciliation without changes yields an equal status.
 """
 
 from __future__ import annotations
@@ -10,18 +15,19 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 import kopf
 
-from topiarist.errors import Reason
-from topiarist.kubernetes import client
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes import client, topic_status
 from topiarist.kubernetes.approval import RETAIN, describe_issue, format_issue
 from topiarist.kubernetes.client import MAX_IN_FLIGHT_REQUESTS, ApiError, KubernetesClient
-from topiarist.kubernetes.cluster_status import INVALID_RULE
-from topiarist.kubernetes.reconciler import SyncState, TopicResult
+from topiarist.kubernetes.moves import ClusterMoves
+from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.resources import (
     APPLIED_TO,
     FINALIZER,
@@ -30,11 +36,11 @@ from topiarist.kubernetes.resources import (
     STATUS_MANAGER,
     STRIMZI_FINALIZER,
     Resource,
+    error_texts,
     identity_body,
     parse_resource,
     resource_path,
 )
-from topiarist.kubernetes.topic_status import MOVING, Status, truncate_message, unheld_topic_status
 from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
@@ -46,9 +52,162 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.state import ClusterState
 from topiarist.output.groups import describe_changes
 from topiarist.schema import load
 from topiarist.text import format_count
+
+INVALID_RULE = "InvalidRule"
+"""The reason of a Policy that can be read but has a rule that cannot be evaluated."""
+
+_STATE_FIELDS = ("clusterId", "brokers", "recordsTopicId")
+"""Fields that keep their last value while the cluster cannot be read."""
+
+_MOVE_FIELDS = ("moves", "draining", "drainingLeft")
+
+_SHARED_REASONS = frozenset({Reason.BUDGET_EXCEEDED, Reason.LIMIT_EXCEEDED, Reason.TOO_LARGE})
+"""Reasons that hold several topics with one message, which has the numbers of all."""
+
+_MAX_BROKERS = 1000
+"""Maximum number of brokers that a list in a status has."""
+
+_MAX_DELETIONS = 1000
+"""Maximum number of deletions in a status; the latest are kept."""
+
+
+def cluster_status(
+    resource: Resource, result: ReconcileResult, now: datetime, alarms: Mapping[str, str] = {}
+) -> topic_status.Status:
+    """Return the status of a Cluster after a reconciliation.
+
+    If an error ended the reconciliation, topic counts and moves are kept from the previous status, and so are the
+    deletions of the last day if the cluster was not read. ``alarms`` maps further conditions, which are True, to their
+    messages.
+    """
+    counts = (
+        {**_topic_counts(result.topic_results), **({"undeclared": result.undeclared} if result.undeclared else {})}
+        if result.error is None
+        else resource.status.get("topics", _topic_counts(()))
+    )
+    withheld = dict.fromkeys(
+        refusal.message
+        for view in result.topic_results
+        for refusal in view.refusals
+        if refusal.own_message and refusal.reason in _SHARED_REASONS
+    )
+    standing = _cluster_condition(resource, result.state, result.error, counts, [*withheld])
+    moves: topic_status.Status = {key: resource.status[key] for key in _MOVE_FIELDS if key in resource.status}
+    if result.moves is not None:
+        moves = _moves_status(result.moves)
+    if left := moves.get("moves"):
+        standing = standing._replace(moving=topic_status.MovingCondition(left["message"], left["reason"]))
+    return {
+        **{key: resource.status[key] for key in _STATE_FIELDS if key in resource.status},
+        **(_state_status(result.state) if result.state else {}),
+        **({"clusterId": result.cluster_id} if result.cluster_id else {}),
+        **topic_status.common_status(resource, standing, client.format_time(now), alarms),
+        "topics": counts,
+        **moves,
+        "deletions": _deletion_entries(resource, result, now),
+    }
+
+
+def _deletion_entries(resource: Resource, result: ReconcileResult, now: datetime) -> list[Mapping[str, str]]:
+    if result.deletions is not None:
+        return [deletion.status_entry for deletion in result.deletions[-_MAX_DELETIONS:]]
+    return [each for each in resource.status.get("deletions", ()) if client.is_within_a_day(each["time"], now)]
+
+
+def _state_status(state: ClusterState) -> topic_status.Status:
+    """Return the fields of a status that come from the state of the cluster."""
+    found: dict[str, Any] = {"clusterId": state.cluster_id, "brokers": len(state.brokers)}
+    return {**found, "recordsTopicId": state.records_topic_id} if state.records_topic_id else found
+
+
+def _moves_status(moves: ClusterMoves) -> topic_status.Status:
+    """Return the fields of a status about moves; no field if nothing is left to move and no broker is drained."""
+    status: dict[str, Any] = {}
+    if moves.left or moves.problem or moves.throttle_left:
+        status["moves"] = {
+            **({"batch": moves.batch, "batches": moves.batches} if moves.in_flight else {}),
+            "partitionsLeft": moves.left,
+            "partitionsInFlight": len(moves.in_flight),
+            "copiesLeft": moves.copies_left,
+            "copyingBrokers": list(moves.copying_brokers[:_MAX_BROKERS]),
+            **({"since": client.format_milliseconds(moves.sent_at_ms)} if moves.sent_at_ms is not None else {}),
+            "reason": moves.problem.reason.value if moves.problem else topic_status.MOVING,
+            "message": topic_status.truncate_message(_moves_message(moves)),
+        }
+    if moves.draining:
+        brokers = [*moves.draining.items()][:_MAX_BROKERS]
+        status["draining"] = [{"broker": broker, "replicas": replicas} for broker, replicas in brokers]
+        left = sum(moves.draining.values())
+        status["drainingLeft"] = f"{left:,} left" if left else "done"
+    return status
+
+
+def _moves_message(moves: ClusterMoves) -> str:
+    parts = []
+    if moves.left:
+        parts.append(f"{format_count(moves.left, 'partition')} left")
+    if moves.in_flight:
+        parts[-1] += f", {len(moves.in_flight):,} of them in batch {moves.batch:,} of {moves.batches:,}"
+    if moves.throttle_left:
+        parts.append("throttles of the last batch are still set")
+    if moves.problem:
+        parts.append(format_issue(moves.problem))
+    elif moves.waiting_for:
+        parts.append(f"waiting for: {moves.waiting_for}")
+    return "; ".join(parts)
+
+
+def policy_status(resource: Resource, rule_errors: Sequence[str], now: datetime) -> topic_status.Status:
+    """Return the status of a Policy; ``rule_errors`` has one text for each error in its rules."""
+    standing = topic_status.ReadyCondition(True, "Active", "its rules are in force")
+    if resource.errors:
+        standing = topic_status.invalid_condition(error_texts(resource))
+    elif rule_errors:
+        standing = topic_status.ReadyCondition(False, INVALID_RULE, "\n".join(rule_errors), stalled=True)
+    return topic_status.common_status(resource, standing, client.format_time(now))
+
+
+def _topic_counts(results: Iterable[TopicResult]) -> Mapping[str, int]:
+    states = Counter(view.state for view in results)
+    return {
+        "total": states.total(),
+        "ready": sum(states[state] for state in topic_status.READY_STATES),
+        "drifted": states[SyncState.DRIFTED],
+        "refused": states[SyncState.REFUSED],
+    }
+
+
+def _cluster_condition(
+    resource: Resource,
+    state: ClusterState | None,
+    error: TopiaristError | None,
+    counts: Mapping[str, int],
+    withheld: Sequence[str],
+) -> topic_status.ReadyCondition:
+    """Return the condition of a Cluster; ``withheld`` are the budgets and limits that hold topics, with numbers."""
+    if resource.errors:
+        return topic_status.invalid_condition(error_texts(resource))
+    if error is None and state is not None and state.write_block.reason:
+        return topic_status.ReadyCondition(
+            False,
+            state.write_block.reason.value,
+            state.write_block.message,
+            stalled=not state.write_block.reason.retryable,
+        )
+    if error:
+        retryable = error.reason.retryable
+        return topic_status.ReadyCondition(
+            False, error.reason.value, str(error.args[0]), reconciling=retryable, stalled=not retryable
+        )
+    words = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "total")
+    drift = f"{format_count(counts['drifted'], 'topic')} changed on the cluster" if counts["drifted"] else ""
+    message = "; ".join((f"topics: {words}", *withheld))
+    return topic_status.ReadyCondition(True, "Reachable", message, drift=drift)
+
 
 # The finalizer of Topics: keeps a resource until its topic is deleted, and no longer.
 #
@@ -141,8 +300,8 @@ def cluster_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Ite
 def stall_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
     """Yield a warning if the moves of a Cluster are newly stalled; ``status`` is its next status."""
     before, after = cluster_resource.status.get("moves", {}), status.get("moves", {})
-    reason = after.get("reason", MOVING)
-    if reason not in (MOVING, before.get("reason")):
+    reason = after.get("reason", topic_status.MOVING)
+    if reason not in (topic_status.MOVING, before.get("reason")):
         yield Event(reason, after["message"], warning=True)
 
 
@@ -296,7 +455,7 @@ class EventRecorder:
             cast(kopf.Body, identity_body(about)),
             type=kind,
             reason=event.reason,
-            message=truncate_message(event.message),
+            message=topic_status.truncate_message(event.message),
         )
 
 
@@ -335,7 +494,13 @@ class StatusWriter:
         await asyncio.gather(*tasks)
 
     async def write_topic(
-        self, of: Resource, status: Status, *, finalizer: bool, applied_to: Sequence[str], release: bool = False
+        self,
+        of: Resource,
+        status: topic_status.Status,
+        *,
+        finalizer: bool,
+        applied_to: Sequence[str],
+        release: bool = False,
     ) -> None:
         """Write the finalizer and clusters of a Topic, and its status, each only if it has changed.
 
@@ -349,12 +514,12 @@ class StatusWriter:
             if error and finalizer and not held:
                 if of.kind == KAFKA_TOPIC:
                     return  # its status is of another form; both are written when the finalizer is accepted
-                status = unheld_topic_status(of, status, error, client.format_time(client.utc_now()))
+                status = topic_status.unheld_topic_status(of, status, error, client.format_time(client.utc_now()))
         stays = finalizer or not of.deleting or (of.is_held_by_strimzi and not release)
         if status != of.status and stays:
             await self.write_status(of, status)
 
-    async def write_status(self, of: Resource, status: Status) -> None:
+    async def write_status(self, of: Resource, status: topic_status.Status) -> None:
         """Write a whole status by server-side apply."""
         path = f"{resource_path(of)}/status"
         body = {**identity_body(of), "status": status}

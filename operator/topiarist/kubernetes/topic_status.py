@@ -14,15 +14,7 @@ from typing import Any, NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import count_replicas
-from topiarist.kubernetes.approval import (
-    HINT_RETAIN,
-    STEP_TIME,
-    annotation_errors,
-    format_issue,
-    is_paused_as_in_strimzi,
-    is_unmanaged,
-    step_time,
-)
+from topiarist.kubernetes import approval
 from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
@@ -89,7 +81,7 @@ def common_status(
     ``now`` is an RFC 3339 time. ``alarms`` maps further conditions to their messages; each is present only while it is
     True. ``annotations`` is left out if there are no annotation errors.
     """
-    generation, wrong = resource.generation, annotation_errors(resource)
+    generation, wrong = resource.generation, approval.annotation_errors(resource)
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         # Prepend the error: a message may end with a command that the user copies.
@@ -179,7 +171,7 @@ _RETAINED_FIELDS = (
     "applied",
     "consent",
     "moves",
-    STEP_TIME,
+    approval.STEP_TIME,
 )
 """Fields that are kept from the previous status while a cluster cannot be read."""
 
@@ -260,10 +252,10 @@ def kafka_topic_status(resource: Resource, topic: Status, issue: Issue | None, n
     """
     ready = next(each for each in topic["conditions"] if each["type"] == "Ready")
     kind, status, reason, message = "Ready", ready["status"], ready["reason"], ready["message"]
-    paused = is_paused_as_in_strimzi(resource) or status == "Unknown"
+    paused = approval.is_paused_as_in_strimzi(resource) or status == "Unknown"
     if issue:
-        status, reason, message = "False", issue.reason.value, truncate_message(format_issue(issue))
-    elif is_unmanaged(resource):
+        status, reason, message = "False", issue.reason.value, truncate_message(approval.format_issue(issue))
+    elif approval.is_unmanaged(resource):
         kind, status, reason, message = (
             "Unmanaged",
             "True",
@@ -384,7 +376,7 @@ def _topic_condition(resource: Resource, parts: Sequence[Status], clusters: Coll
         elif not clusters:
             message = f"{names}: create one"
         else:
-            out = f"; or {HINT_RETAIN}" if resource.deleting and FINALIZER in resource.finalizers else ""
+            out = f"; or {approval.HINT_RETAIN}" if resource.deleting and FINALIZER in resource.finalizers else ""
             message = f"spec.clusters names no Cluster, and there are several. {names}. {_HINT_NAME_CLUSTERS}{out}"
         return ReadyCondition(False, Reason.UNKNOWN_CLUSTER.value, message, stalled=True)
     condition = _condition_from_parts(parts)
@@ -485,8 +477,8 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
     applied = _applied_spec(result)
     if applied is not None:
         status["applied"] = applied
-    if last_step := step_time(plan, result.record):
-        status[STEP_TIME] = last_step
+    if last_step := approval.step_time(plan, result.record):
+        status[approval.STEP_TIME] = last_step
     if used := result.record.memory.consent if result.record else "":
         status["consent"] = used
     return status
@@ -505,7 +497,7 @@ def _moves_status(result: TopicResult, moves: TopicMoves, old: Status) -> Status
         message += f", batch {moves.batch:,} of {moves.batches:,}"
     problem = result.move_problem
     if problem:
-        message += f": {format_issue(problem)}"
+        message += f": {approval.format_issue(problem)}"
     reason = problem.reason.value if problem else MOVING
     return {"total": total, "left": moves.left, "inFlight": moves.in_flight, "reason": reason, "message": message}
 
@@ -522,7 +514,11 @@ def _refusal_entries(refusals: Sequence[Issue], old: Status, now: str) -> Sequen
         since = known.get("since", now)
         fields = [*list_field_changes(refusal.withheld)][:room]
         room -= len(fields)
-        status: dict[str, Any] = {"reason": refusal.reason.value, "message": format_issue(refusal), "since": since}
+        status: dict[str, Any] = {
+            "reason": refusal.reason.value,
+            "message": approval.format_issue(refusal),
+            "since": since,
+        }
         if fields:
             times = {
                 (each["field"], each["actual"], each["desired"]): each["since"] for each in known.get("fields", ())

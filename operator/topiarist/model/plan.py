@@ -3,6 +3,12 @@
 ``planning`` builds these values, ``filters`` remove changes from them, ``output`` shows them and an adapter applies
 them. Every change holds its values before and after, so that it can be shown, compared with a cluster that may have
 changed since, and undone by a user.
+
+Options and permissions of one run: owner, adoption, approved risks, limit of writes in flight.
+
+The command line and the operator build these values; ``planning`` and ``filters`` read them. ``throttle.py`` enforces
+the limit: a controller that receives thousands of topics at once answers no other request meanwhile, and brokers create
+log directories far more slowly than the controller initializes partitions.
 """
 
 from __future__ import annotations
@@ -10,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple
 
@@ -20,9 +27,8 @@ from topiarist.errors import Reason
 from topiarist.kafka import config_values
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import has_equivalent_value
-from topiarist.kafka.types import MIN_KAFKA_VERSION, UNPLACED, Broker, KafkaVersion, Replicas, are_unplaced
+from topiarist.kafka.types import MIN_KAFKA_VERSION, UNPLACED, Broker, KafkaVersion, Replicas, are_unplaced, matches_any
 from topiarist.model.moves import NO_MOVES, BatchRecord, LeaderChange, MoveSettings, ReplicaMove
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import LimitUsage, TopicSize, TopicSpec, ValueOrigin
 from topiarist.model.state import (
     APACHE_KAFKA,
@@ -34,6 +40,77 @@ from topiarist.model.state import (
     WriteBlock,
 )
 from topiarist.model.usage import Evidence, TopicUsage
+
+MAX_INFLIGHT_REPLICAS_PER_BROKER = 250
+"""The default limit of replicas per broker that are written and not yet initialized by the controller."""
+
+
+ALL_TOPICS = ("*",)
+"""The patterns that match every topic."""
+
+
+class Permissions(Struct, frozen=True, kw_only=True):
+    """The owner and the permissions of a run.
+
+    ``adopt`` are glob patterns of existing topics that may be adopted even if they differ from their specs.
+    ``take_ownership`` are patterns of topics that may be taken from their owners, and ``recreate`` of topics that may
+    be recreated after another client deleted them. ``without_brokers`` get no new replicas. ``allow_unknown_brokers``
+    permits explicit replica lists with brokers that are not registered. ``drain_brokers`` are drained in addition to
+    those of the cluster. ``max_moves`` is the largest number of replicas that moves may copy; None is no limit.
+    """
+
+    owner: str = "default"
+    take_ownership: tuple[str, ...] = ()
+    adopt: tuple[str, ...] = ()
+    recreate: tuple[str, ...] = ()
+    without_brokers: frozenset[int] = frozenset()
+    allow_unknown_brokers: bool = False
+    drain_brokers: frozenset[int] = frozenset()
+    max_moves: int | None = None
+
+    def may_adopt(self, topic: str) -> bool:
+        return matches_any(topic, self.adopt)
+
+    def may_take_ownership(self, topic: str) -> bool:
+        return matches_any(topic, self.take_ownership)
+
+    def may_recreate(self, topic: str) -> bool:
+        return matches_any(topic, self.recreate)
+
+
+class RunOptions(Permissions, frozen=True, kw_only=True):
+    """The permissions of a run, and the topics of one cluster that it selects.
+
+    ``selection`` is the selection of topics as the user wrote it. ``unselected`` are the topics of the cluster that
+    have manifests and are not selected.
+    """
+
+    selection: str = ""
+    unselected: frozenset[str] = frozenset()
+
+
+class Risk(IntEnum):
+    """The risk of a change, ordered: reviewers look for the highest risk of a plan."""
+
+    SAFE = 0
+    DISRUPTIVE = 1
+    DATA_LOSS = 2
+
+    @property
+    def label(self) -> str:
+        """Return the name used in every output and in ``--allow-risk``."""
+        return ("Safe", "Disruptive", "DataLoss")[self]
+
+
+class RiskApproval(Struct, frozen=True):
+    """An approval of a risk for the topics that match one of the patterns; without patterns it covers no topic."""
+
+    risk: Risk
+    topic_patterns: tuple[str, ...]
+
+    def covers(self, topic: str) -> bool:
+        return matches_any(topic, self.topic_patterns)
+
 
 # The applied spec in an ownership record: build it, compare it, describe external changes.
 #

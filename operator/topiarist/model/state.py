@@ -486,7 +486,7 @@ def describe_unequal_replication_factors(topic: TopicState) -> str:
 # The move of topiarist's records from ZooKeeper to the topic of records, as values of both adapters.
 #
 # ``adapters.zookeeper`` closes the records and hands them over, ``adapters.kafka_admin`` takes them, and
-# ``adapters.move_records`` connects the two.
+# ``adapters.open_cluster`` connects the two.
 
 MOVING, MOVED = "moving to Kafka: topiarist move-records has begun", "moved to Kafka"
 """The reasons of the freeze in ZooKeeper during and after the move. Every release shows and obeys them."""

@@ -21,8 +21,7 @@ from urllib.parse import quote
 from topiarist import __version__
 from topiarist.adapters.saved_plans.encode import dumps
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
-from topiarist.model.plan import Plan, RiskAssessment, TopicPlan
-from topiarist.model.run_options import Risk
+from topiarist.model.plan import Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.output.groups import NOT_IN_PATHS
 from topiarist.output.text.layout import BROKER_DEFAULT, sanitize
 from topiarist.output.view import (

@@ -4,7 +4,7 @@ The same manifests and cluster give the same document. ``schemas/describe.json``
 document it contains file locations and the controller: it reports a state and is never applied.
 
 The text has one cluster after the other, in 80 columns and without a legend. Pending changes are formatted by
-``topic_block``, so that they look the same as in a plan. The partition table has a line of counts, then leader,
+``text.plan``, so that they look the same as in a plan. The partition table has a line of counts, then leader,
 replicas, ISR and issues of each partition. Of many partitions only those with issues are shown, unless the layout is
 verbose. The value table has the value on the cluster, the desired value and the place that it comes from.
 
@@ -37,7 +37,6 @@ from topiarist.model.state import (
     describe_unequal_replication_factors,
 )
 from topiarist.output.groups import GroupedItems
-from topiarist.output.text import topic_block
 from topiarist.output.text.layout import (
     BOLD,
     BOLD_RED,
@@ -52,7 +51,7 @@ from topiarist.output.text.layout import (
     join_sections,
     sanitize,
 )
-from topiarist.output.text.plan import format_cluster_header, format_exceeded_limits
+from topiarist.output.text.plan import format_cluster_header, format_exceeded_limits, format_topic
 from topiarist.output.view import encode_location, label_notice
 from topiarist.text import format_count
 
@@ -377,7 +376,7 @@ def _format_pending(description: Description, layout: TextLayout) -> Iterator[st
             text += f"; to stop managing the topic, run topiarist unmanage {sanitize(description.topic)}"
         yield from layout.format_text_section("pending", text)
     elif _NO_GROUPS.has_own_block(plan):
-        yield from topic_block.format_topic(layout, plan, _NO_GROUPS)
+        yield from format_topic(layout, plan, _NO_GROUPS)
     else:
         notices = [notice for notice in plan.notices if layout.verbose or notice.reason is not Reason.UNMANAGED]
         text = "nothing to do" if notices else "nothing: the topic matches its manifest"

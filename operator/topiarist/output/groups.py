@@ -22,12 +22,12 @@ from topiarist.model.plan import (
     Issue,
     Load,
     Plan,
+    Risk,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
     compute_broker_load_after,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import LimitedResource, LimitUsage
 from topiarist.output.view import (
     CHANGE_KINDS,

@@ -17,13 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from topiarist import __version__
-from topiarist.adapters.saved_plans.encode import (
-    encode_change,
-    encode_implied,
-    encode_move,
-    encode_record,
-    encode_refusal,
-)
+from topiarist.adapters.saved_plans import encode
 from topiarist.errors import Reason
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
@@ -67,8 +61,11 @@ def format_topic(plan: Plan, topic_plan: TopicPlan, outcome: Outcome, *, at: str
         reason=outcome.reason.value if outcome.reason else None,
         message=outcome.message,
         risk=topic_plan.risk.label,
-        record={"before": encode_record(topic_plan.record_before), "after": encode_record(topic_plan.record_after)},
-        changes=list(map(encode_change, topic_plan.changes)),
+        record={
+            "before": encode.encode_record(topic_plan.record_before),
+            "after": encode.encode_record(topic_plan.record_after),
+        },
+        changes=list(map(encode.encode_change, topic_plan.changes)),
         refusals=list(map(_encode_refusal, topic_plan.refusals)),
     )
 
@@ -82,7 +79,7 @@ def format_move(plan: Plan, topic_plan: TopicPlan, move: ReplicaMove, *, batch: 
         clusterId=plan.cluster_id,
         topic=move.topic,
         topicId=topic_plan.before.topic_id if topic_plan.before else None,
-        **encode_move(move),
+        **encode.encode_move(move),
         batch=batch or None,
     )
 
@@ -103,13 +100,13 @@ def format_summary(results: Iterable[Result], *, at: str, code: int, reasons: Se
 def _encode_cluster(plan: Plan) -> dict[str, Any]:
     fields: dict[str, Any] = {"name": plan.cluster, "clusterId": plan.cluster_id, "chroot": plan.chroot}
     if plan.implied_topics:
-        fields["alsoCreates"] = list(map(encode_implied, plan.implied_topics))
+        fields["alsoCreates"] = list(map(encode.encode_implied, plan.implied_topics))
     return fields
 
 
 def _encode_refusal(issue: Issue) -> dict[str, Any]:
     # An audit has no manifest to find the field in.
-    return {key: value for key, value in encode_refusal(issue).items() if key != "field"}
+    return {key: value for key, value in encode.encode_refusal(issue).items() if key != "field"}
 
 
 def _format_line(row: str, **fields: Any) -> str:

@@ -31,12 +31,12 @@ from topiarist.model.plan import (
     Nudge,
     Plan,
     ReleaseOwnership,
+    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import TopicSpec, ValueOrigin, find_origin
 from topiarist.planning.moves.ledger import make_batches
 from topiarist.planning.risk import assess_lowering

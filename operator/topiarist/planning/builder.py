@@ -43,12 +43,12 @@ from topiarist.model.plan import (
     Issue,
     Load,
     MoveReplicas,
+    RunOptions,
     TopicPlan,
     UpdateConfig,
     compute_broker_load,
     config_after,
 )
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, RackAwareness, TopicSpec, ValueOrigin
 from topiarist.model.state import (
     Capabilities,

@@ -27,15 +27,8 @@ from itertools import chain
 from msgspec.structs import replace
 
 from topiarist.errors import Reason
+from topiarist.kafka import types
 from topiarist.kafka.config_rules import ConfigRules, server_default
-from topiarist.kafka.types import (
-    STATE_TOPIC_ENDINGS,
-    TRANSACTIONS_TOPIC,
-    Replicas,
-    are_unplaced,
-    format_version,
-    index_by_metric_name,
-)
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.outcome import DELETION_DISABLED_MESSAGE, blocking_reason, build_topic_progress
 from topiarist.model.plan import (
@@ -46,6 +39,7 @@ from topiarist.model.plan import (
     ImpliedTopic,
     Issue,
     Plan,
+    RunOptions,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
@@ -56,7 +50,6 @@ from topiarist.model.plan import (
     record_without_changes,
     withhold,
 )
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSize, TopicSpec
 from topiarist.model.state import (
     ClusterState,
@@ -94,7 +87,7 @@ _CACHE_SIZE = 1 << 14
 """Number of cached sizes; the topics of a cluster share few replica lists."""
 
 
-def measure_partitions(weights: SizeWeights, lists: Sequence[Replicas], first_partition: int = 0) -> int:
+def measure_partitions(weights: SizeWeights, lists: Sequence[types.Replicas], first_partition: int = 0) -> int:
     """Return the size of replica lists; ``first_partition`` is the id of the first partition."""
     size = weights.partition * len(lists)
     if weights.digit:
@@ -110,7 +103,7 @@ def _count_id_digits(first_partition: int, count: int) -> int:
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _count_digits(replicas: Replicas) -> int:
+def _count_digits(replicas: types.Replicas) -> int:
     return sum(len(str(broker)) for broker in replicas)
 
 
@@ -201,7 +194,7 @@ def find_implied_topics(state: ClusterState, cluster: ClusterSpec) -> tuple[Impl
     partitions, factor = int(settings[PARTITIONS_SETTING]), int(settings[FACTOR_SETTING])
     found = (
         ImpliedTopic(records.name, 1, min(records.replication_factor, len(state.brokers)), "topiarist", "its records"),
-        ImpliedTopic(TRANSACTIONS_TOPIC, partitions, factor, "Kafka", "the transactions of these records"),
+        ImpliedTopic(types.TRANSACTIONS_TOPIC, partitions, factor, "Kafka", "the transactions of these records"),
     )
     return tuple(each for each in found if each.name not in state.topics and each.name not in state.topic_errors)
 
@@ -317,7 +310,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
 
 def _describe_placement(plans: Iterable[TopicPlan], by_brokers: PlacedByBrokers) -> str:
     """Return why the cluster places replicas of a plan; empty if it places none."""
-    unplaced = [plan for plan in plans if are_unplaced(plan.new_replicas())]
+    unplaced = [plan for plan in plans if types.are_unplaced(plan.new_replicas())]
     whys = (by_brokers.growth if plan.before else by_brokers.creations for plan in unplaced)
     return "; ".join(dict.fromkeys(whys))
 
@@ -385,7 +378,7 @@ def make_plan_context(
     placer = ReplicaPlacer(state, cluster, options.without_brokers, options.allow_unknown_brokers, replica_holders)
     rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
     settings = rules.merge_dynamic_settings(state.broker_defaults)
-    by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors))
+    by_metric_name = types.index_by_metric_name(chain(state.topics, state.topic_errors))
     count_lists = (lambda: placer.replica_list_counts) if replica_holders is None else None
     moves = MovePlanner(cluster, state.brokers, placer.excluded_brokers, count_lists)
     return PlanContext(state, cluster, options, placer, moves, rules, settings, by_metric_name)
@@ -441,7 +434,7 @@ def _warn_of_state_topic(builder: TopicPlanBuilder, topic: TopicState) -> None:
     policy = topic.config.get("cleanup.policy") or server_default("cleanup.policy", context.settings) or ""
     if (
         touched
-        and topic.name.lower().endswith(STATE_TOPIC_ENDINGS)
+        and topic.name.lower().endswith(types.STATE_TOPIC_ENDINGS)
         and len(topic.replicas) == 1
         and "compact" in policy
         and not builder.internal_owner
@@ -566,7 +559,7 @@ def _find_cluster_warnings(state: ClusterState, cluster: ClusterSpec, rules: Con
     if cluster.cluster_id == "" and cluster.source is not None:
         yield f"no clusterId guards this cluster; add to spec: clusterId: {state.cluster_id}"
     if cluster.version is not None and cluster.version < state.min_version:
-        declared, oldest = format_version(cluster.version), format_version(state.min_version)
+        declared, oldest = types.format_version(cluster.version), types.format_version(state.min_version)
         yield f"kafkaVersion is {declared}, but the metadata of the cluster needs {oldest} or later"
     elif conflict := rules.version_conflict():
         yield conflict

@@ -16,18 +16,8 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from topiarist.kafka import types
 from topiarist.kafka.config_rules import is_min_isr_above
-from topiarist.kafka.types import (
-    UNPLACED,
-    Broker,
-    KafkaVersion,
-    Replicas,
-    are_carried_out,
-    count_replicas,
-    has_collision_chars,
-    index_by_metric_name,
-    metric_name,
-)
 from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
@@ -92,9 +82,9 @@ class CurrentTopic(Struct, frozen=True):
     record: OwnershipRecord | None
     marked_for_deletion: bool
     reassigning: bool
-    brokers: Mapping[int, Broker]
+    brokers: Mapping[int, types.Broker]
     broker_defaults: Mapping[str, str]
-    min_version: KafkaVersion
+    min_version: types.KafkaVersion
     topics_by_metric_name: Mapping[str, str]
 
 
@@ -141,9 +131,9 @@ def _is_already_applied(plan: TopicPlan, current: CurrentTopic) -> bool:
 def _is_change_applied(change: object, topic: TopicState) -> bool:
     match change:
         case CreateTopic(replicas, config):
-            return are_carried_out(replicas, topic.replicas) and config.items() <= topic.config.items()
+            return types.are_carried_out(replicas, topic.replicas) and config.items() <= topic.config.items()
         case AddPartitions(before=before, replicas=replicas):
-            return are_carried_out(replicas, topic.replicas[before:])
+            return types.are_carried_out(replicas, topic.replicas[before:])
         case MoveReplicas(moves):
             lists = _lists_by_partition(topic)
             in_flight = topic.reassigning_partitions
@@ -173,7 +163,7 @@ def _election_conflict(plan: TopicPlan, topic: TopicState) -> str:
     return ""
 
 
-def _lists_by_partition(topic: TopicState) -> Mapping[int, Replicas]:
+def _lists_by_partition(topic: TopicState) -> Mapping[int, types.Replicas]:
     return dict(zip(topic.partition_ids, topic.replicas, strict=True))
 
 
@@ -188,7 +178,7 @@ def _topic_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
         if current.reassigning:
             return _NAMED_BY_REQUEST_NOW
         name = plan.topic
-        if has_collision_chars(name) and (other := current.topics_by_metric_name.get(metric_name(name))):
+        if types.has_collision_chars(name) and (other := current.topics_by_metric_name.get(types.metric_name(name))):
             return f"would collide with {other}, which exists now"
         return _record_conflict(plan.record_before, current.record)
     if topic is None:
@@ -229,7 +219,7 @@ def _invalid_config_conflict(plan: TopicPlan, assumptions: PlanAssumptions, curr
     versions = assumptions.config_rules.versions_to_check(max(assumptions.min_version, current.min_version))
     errors = [error.message for error in assumptions.config_rules.find_errors(after, versions, settings)]
     replicas = current.topic.replicas if current.topic else plan.new_replicas()
-    if is_min_isr_above(written, min(map(count_replicas, replicas), default=0), versions[-1]):
+    if is_min_isr_above(written, min(map(types.count_replicas, replicas), default=0), versions[-1]):
         errors.append("min.insync.replicas: a partition has fewer replicas")
     return f"the config after the change would be invalid now: {'; '.join(errors)}" if errors else ""
 
@@ -279,7 +269,7 @@ def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: Top
                 return f"partition {missing} is missing now"
             if topic.reassigning_partitions or current.reassigning:
                 return _REASSIGNED_NOW
-            if not are_carried_out([change.first_replicas], topic.replicas[:1]):
+            if not types.are_carried_out([change.first_replicas], topic.replicas[:1]):
                 return f"partition 0 was on {list(change.first_replicas)}, and is on {list(topic.replicas[0])} now"
             # The controller assigns a missing id and then writes the topic from its memory, without new partitions.
             if topic_id and not topic.topic_id:
@@ -312,7 +302,7 @@ def _partition_count_conflict(before: int, topic: TopicState) -> str:
     return f"had {before} partitions, and has {len(topic.replicas)} now"
 
 
-def _broker_conflict(plan: TopicPlan, planned_brokers: Mapping[int, Broker], current: CurrentTopic) -> str:
+def _broker_conflict(plan: TopicPlan, planned_brokers: Mapping[int, types.Broker], current: CurrentTopic) -> str:
     for broker in sorted(plan.placed_brokers()):
         before, after = planned_brokers.get(broker), current.brokers.get(broker)
         if before is None:
@@ -327,7 +317,7 @@ def _broker_conflict(plan: TopicPlan, planned_brokers: Mapping[int, Broker], cur
 def check_plan(plan: Plan, state: ClusterState) -> Iterator[tuple[TopicPlan, PlanValidity]]:
     """Yield each topic that ``plan`` changes, with its validity on the cluster."""
     assumptions, brokers = plan.assumptions(), {broker.id: broker for broker in state.brokers}
-    by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors))
+    by_metric_name = types.index_by_metric_name(chain(state.topics, state.topic_errors))
     for topic in plan.actionable_topics():
         if read_error := state.topic_errors.get(topic.topic):
             yield topic, PlanValidity(Validity.CONFLICT, f"{read_error.path}: {read_error.message}")
@@ -429,7 +419,7 @@ def simulate(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
     return replace(state, topics=topics, dangling_records=records, next_identity=identity)
 
 
-def _topic_after(plan: TopicPlan, before: TopicState, brokers: Sequence[Broker]) -> TopicState:
+def _topic_after(plan: TopicPlan, before: TopicState, brokers: Sequence[types.Broker]) -> TopicState:
     # For a creation ``before`` is a topic without partitions.
     replicas, config = replicas_after(before, plan.changes), config_after(before.config, plan.changes)
     for change in plan.changes:
@@ -447,9 +437,9 @@ def _topic_after(plan: TopicPlan, before: TopicState, brokers: Sequence[Broker])
     )
 
 
-def _choose_brokers(partition: int, replicas: Replicas, brokers: Sequence[Broker]) -> Replicas:
+def _choose_brokers(partition: int, replicas: types.Replicas, brokers: Sequence[types.Broker]) -> types.Replicas:
     """Return the replicas of a partition on any brokers, if the plan leaves them to the cluster."""
-    if not brokers or UNPLACED not in replicas:
+    if not brokers or types.UNPLACED not in replicas:
         return replicas
     first = partition % len(brokers)
     ids = [broker.id for broker in (*brokers[first:], *brokers[:first])]

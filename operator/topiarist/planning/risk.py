@@ -23,8 +23,7 @@ from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import LONG_MAX
 from topiarist.model.moves import LeaderChange, ReplicaMove
-from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, Change, RiskAssessment, UpdateConfig
-from topiarist.model.run_options import Risk
+from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, Change, Risk, RiskAssessment, UpdateConfig
 from topiarist.text import format_count, humanize_bytes, humanize_duration
 
 # The risk of a change of each topic config, in both directions, with its reason: data without rules.

@@ -14,20 +14,13 @@ from msgspec.structs import replace
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas, matches_any, topic_name_problem
 from topiarist.model.moves import MoveKind, ReplicaMove
-from topiarist.model.plan import Change, Issue, MoveReplicas, Nudge, Plan, ReleaseOwnership, TopicPlan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Change, Issue, MoveReplicas, Nudge, Plan, ReleaseOwnership, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicInspection, TopicState
+from topiarist.planning import planner
 from topiarist.planning.builder import NAMED_BY_REQUEST, PlanContext
 from topiarist.planning.moves.gate import MoveStanding, find_standing
 from topiarist.planning.moves.topic import find_move_problem, find_targets_in_flight, without_protected_kinds
-from topiarist.planning.planner import (
-    HINT_AFTER_DELETION,
-    STALE_RECORD_MESSAGE,
-    make_plan_context,
-    plan_without_specs,
-    unreadable_issue,
-)
 from topiarist.planning.risk import assess_moves
 from topiarist.text import format_count, quote, shorten_list
 
@@ -81,20 +74,20 @@ def plan_unmanage(
     }.union(request.names)
     planned_names = sorted(name for name in names if name in records or name in state.topic_errors)
     topics = [_plan_release(state, name, records.get(name), options) for name in planned_names]
-    plan = plan_without_specs(state, cluster, options.owner, topics)
+    plan = planner.plan_without_specs(state, cluster, options.owner, topics)
     return plan, sorted(names.difference(planned_names))
 
 
 def _plan_release(state: ClusterState, name: str, record: OwnershipRecord | None, options: RunOptions) -> TopicPlan:
     topic = state.topics.get(name)
     if record is None:
-        return TopicPlan(name, topic, refusals=(unreadable_issue(state.topic_errors[name]),))
+        return TopicPlan(name, topic, refusals=(planner.unreadable_issue(state.topic_errors[name]),))
     if record.owner != options.owner and not options.may_take_ownership(name):
         message = f"belongs to owner {record.owner}, this run is {options.owner}"
         hint = f"leave it to its owner, or pass --take-ownership={name}"
         return TopicPlan(name, topic, record, record, refusals=(Issue(Reason.NOT_OWNED, message, hint=hint),))
     is_stale = topic is not None and not topic.record_valid
-    notices = (Issue(Reason.STALE_OWNERSHIP_RECORD, STALE_RECORD_MESSAGE),) if is_stale else ()
+    notices = (Issue(Reason.STALE_OWNERSHIP_RECORD, planner.STALE_RECORD_MESSAGE),) if is_stale else ()
     return TopicPlan(name, topic, record, changes=(ReleaseOwnership(),), notices=notices)
 
 
@@ -139,7 +132,7 @@ def plan_nudge(
     existing = [name for name in inspections if name in state.topics or name in state.topic_errors]
     topics = [_plan_topic_nudge(state, name, inspections[name]) for name in existing]
     needed = [topic for topic in topics if not topic.is_empty]
-    plan = plan_without_specs(state, cluster, owner, needed, state.warnings)
+    plan = planner.plan_without_specs(state, cluster, owner, needed, state.warnings)
     return NudgePlan(
         plan,
         [topic.topic for topic in topics if topic.is_empty],
@@ -160,10 +153,10 @@ def _plan_topic_nudge(state: ClusterState, name: str, inspection: TopicInspectio
 def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | None) -> Change | Issue | None:
     if read_error := state.topic_errors.get(name):
         hint = "repair it; the controller reads it when it is written, so no nudge is needed"
-        return unreadable_issue(read_error)._replace(hint=hint)
+        return planner.unreadable_issue(read_error)._replace(hint=hint)
     topic, registered = state.topics[name], {broker.id for broker in state.brokers}
     if name in state.pending_deletions:
-        return Issue(Reason.DELETION_IN_PROGRESS, "is marked for deletion", hint=HINT_AFTER_DELETION)
+        return Issue(Reason.DELETION_IN_PROGRESS, "is marked for deletion", hint=planner.HINT_AFTER_DELETION)
     if inspection is None or not inspection.states_readable or inspection.partition_errors:
         message = "its partition states cannot be read, so it is unknown whether the topic needs a nudge"
         return Issue(Reason.TOPIC_UNREADABLE, message, hint=f"run topiarist describe {name} for what cannot be read")
@@ -219,10 +212,10 @@ def plan_revert(
     state: ClusterState, cluster: ClusterSpec, moved: Mapping[str, MovedTopic], options: RunOptions
 ) -> Plan:
     """Return the plan that moves the partitions of ``moved`` back, as far as they are where the report left them."""
-    context = make_plan_context(state, cluster, options)
+    context = planner.make_plan_context(state, cluster, options)
     topics = [_plan_topic_revert(context, name, moved[name]) for name in sorted(moved)]
     needed = [topic for topic in topics if not topic.is_empty]
-    plan = plan_without_specs(state, cluster.name, options.owner, needed, state.warnings)
+    plan = planner.plan_without_specs(state, cluster.name, options.owner, needed, state.warnings)
     return replace(
         plan,
         unchanged=len(topics) - len(needed),
@@ -253,7 +246,7 @@ def _plan_topic_revert(context: PlanContext, name: str, moved: MovedTopic) -> To
 
 def _describe_missing(state: ClusterState, name: str) -> Issue:
     if read_error := state.topic_errors.get(name):
-        return unreadable_issue(read_error)
+        return planner.unreadable_issue(read_error)
     return Issue(Reason.STATE_CONFLICT, "existed, and does not exist now", hint="nothing of it can be moved back")
 
 

@@ -28,9 +28,8 @@ from topiarist.filters.chain import PlanFilter, PolicyResult, apply_filters, kee
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.kafka.types import matches_any
 from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
-from topiarist.model.plan import Plan
+from topiarist.model.plan import ALL_TOPICS, Plan
 from topiarist.model.policy import Policy
-from topiarist.model.run_options import ALL_TOPICS
 from topiarist.model.spec import ClusterSpec, Manifest, topic_name
 from topiarist.runs.settings import SILENT, RunListener, RunSettings, WrongSettings
 from topiarist.schema import load as load_

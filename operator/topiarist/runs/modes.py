@@ -26,8 +26,7 @@ from topiarist.filters.chain import filter_unapproved, withhold_split_groups
 from topiarist.filters.review import already_satisfied, filter_unreviewed, recheck_saved_plan
 from topiarist.model.access import via_of
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import Plan, TopicPlan
-from topiarist.model.run_options import Permissions
+from topiarist.model.plan import Permissions, Plan, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import find_implied_topics

@@ -25,8 +25,7 @@ from topiarist.desired.resolve import Desired
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
 from topiarist.model.outcome import worst_exit_code
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import BOOTSTRAP_SERVERS, CONNECT, ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.model.usage import UsageRead

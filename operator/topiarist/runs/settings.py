@@ -9,7 +9,7 @@ The help of every command needs this module, so it imports little.
 To add a setting of a run, and the option of it:
 
 1. Add a field to ``RunSettings``, with its meaning in the docstring; one that planning reads is a field of
-   ``Permissions`` in ``model/run_options.py``. ``check_settings`` checks it by its type; a type that is new needs a row
+   ``Permissions`` in ``model/plan.py``. ``check_settings`` checks it by its type; a type that is new needs a row
    in ``_CHECKS``, a value with a form of its own one in ``_FURTHER_CHECKS``.
 2. Add the option of the same name to a group of ``cli.options``, with a callback that calls the same check.
 3. Run ``make golden`` and ``make generate``, which write the Python interface and ``docs/cli.md``. Run ``make check``.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.kafka.types import KAFKA_VERSIONS, KafkaVersion, format_version, topic_name_problem
-from topiarist.model.run_options import (
+from topiarist.model.plan import (
     ALL_TOPICS,
     MAX_INFLIGHT_REPLICAS_PER_BROKER,
     Permissions,

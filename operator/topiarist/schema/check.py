@@ -16,17 +16,7 @@ from topiarist.errors import FieldKey, FieldPath, SchemaError
 from topiarist.kafka import config_rules, config_table
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import to_config_text
-from topiarist.schema.load import (
-    API_GROUP,
-    API_VERSION,
-    FRACTION_FIELDS,
-    KINDS,
-    MANIFEST_KINDS,
-    build_validator,
-    document_schema,
-    load_schema,
-    non_integer_paths,
-)
+from topiarist.schema import load
 from topiarist.text import printable, quote
 
 # Phrases for error messages: values found, values wanted, and suggestions.
@@ -129,25 +119,25 @@ def check(body: Mapping[str, Any], *, custom_resource: bool = False) -> list[Sch
     """
     if is_valid(body, custom_resource=custom_resource):
         return []
-    from topiarist.schema import explain, identity
+    from topiarist.schema import explain
 
-    errors = identity.identity_errors(body)
+    errors = explain.identity_errors(body)
     if not errors:
-        return explain.explain_errors(document_schema(body["kind"], custom_resource), body)
-    if not identity.is_meant_for_topiarist(body) or has_own_group(body):
+        return explain.explain_errors(load.document_schema(body["kind"], custom_resource), body)
+    if not explain.is_meant_for_topiarist(body) or has_own_group(body):
         return errors
     # The rest of a document with a wrong group is checked too: otherwise the next run reports more errors.
-    kind = identity.close_kind(body.get("kind"))
-    corrected = {**body, "apiVersion": API_VERSION, "kind": kind}
+    kind = explain.close_kind(body.get("kind"))
+    corrected = {**body, "apiVersion": load.API_VERSION, "kind": kind}
     if kind and not is_valid(corrected, custom_resource=custom_resource):
-        errors += explain.explain_errors(document_schema(kind, custom_resource), corrected)
+        errors += explain.explain_errors(load.document_schema(kind, custom_resource), corrected)
     return errors
 
 
 def has_own_group(body: Mapping[str, Any]) -> bool:
     """Return whether ``apiVersion`` is of topiarist's API group, in any version."""
     version = body.get("apiVersion")
-    return isinstance(version, str) and (version == API_GROUP or version.startswith(f"{API_GROUP}/"))
+    return isinstance(version, str) and (version == load.API_GROUP or version.startswith(f"{load.API_GROUP}/"))
 
 
 def is_topiarist_document(body: Any) -> bool:
@@ -156,22 +146,24 @@ def is_topiarist_document(body: Any) -> bool:
         return False
     if has_own_group(body):
         return True
-    from topiarist.schema import identity
+    from topiarist.schema import explain
 
-    return identity.is_meant_for_topiarist(body)
+    return explain.is_meant_for_topiarist(body)
 
 
 def is_valid(body: Mapping[str, Any], *, custom_resource: bool = False) -> bool:
     """Return whether ``check`` would return no errors."""
-    if body.get("apiVersion") != API_VERSION:
+    if body.get("apiVersion") != load.API_VERSION:
         return False
-    return body.get("kind") in (KINDS if custom_resource else MANIFEST_KINDS) and _matches_schema(body, custom_resource)
+    return body.get("kind") in (load.KINDS if custom_resource else load.MANIFEST_KINDS) and _matches_schema(
+        body, custom_resource
+    )
 
 
 def check_project(body: Any) -> list[SchemaError]:
     """Return all errors of a project file; empty if it is valid."""
-    schema = load_schema("Project")
-    if build_validator("Project").is_valid(body):
+    schema = load.load_schema("Project")
+    if load.build_validator("Project").is_valid(body):
         return []
     from topiarist.schema import explain
 
@@ -212,12 +204,12 @@ def _config_sections(spec: Any) -> Iterator[tuple[FieldPath, Any]]:
 
 def _matches_schema(body: Mapping[str, Any], custom_resource: bool = False) -> bool:
     try:
-        accepted = build_validator(body["kind"], custom_resource).is_valid(body)
+        accepted = load.build_validator(body["kind"], custom_resource).is_valid(body)
     except ValueError:
         # Text that is not valid Unicode: JSON can hold a lone surrogate.
         return False
     if not accepted:
         return False
     # A fast check first, which passes almost all specs.
-    types = {type(value) for key, value in body["spec"].items() if key not in FRACTION_FIELDS}
-    return types <= _FRACTION_FREE_TYPES or not any(non_integer_paths(body["spec"]))
+    types = {type(value) for key, value in body["spec"].items() if key not in load.FRACTION_FIELDS}
+    return types <= _FRACTION_FREE_TYPES or not any(load.non_integer_paths(body["spec"]))

@@ -7,12 +7,11 @@ from typing import Any
 
 from interleavings.planted import Fault, Patch
 from topiarist.adapters.kafka_admin.moves import mover
-from topiarist.adapters.kafka_admin.moves.batch_writer import BatchWriter
+from topiarist.adapters.kafka_admin.moves.mover import BatchWriter
 from topiarist.adapters.kafka_admin.records import codec, log, transactions
-from topiarist.adapters.kafka_admin.records import run as run_module
 from topiarist.adapters.kafka_admin.records.codec import Lock, Records
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
-from topiarist.adapters.kafka_admin.write import results, writer
+from topiarist.adapters.kafka_admin.write import results
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.planning import preconditions
 from topiarist.planning.moves import gate
@@ -96,13 +95,13 @@ FAULTS = {
         "API: two creations, a crash", [(RecordsRun, "_resolve_intents", _keep_intents)]
     ),
     "late requests of other runs are not waited for": Fault(
-        "API: one creation, two runs, a delay", _returns(run_module, "has_late_write", False)
+        "API: one creation, two runs, a delay", _returns(codec, "has_late_write", False)
     ),
     "a creation that was given up is forgotten": Fault(
-        "API: two creations, a stop", [(run_module, "resolve", _forget_given_up)]
+        "API: two creations, a stop", [(codec, "resolve", _forget_given_up)]
     ),
     "a request without an answer is not waited for": Fault(
-        "API: one creation, a delay", [(writer, "find_result", _not_late)]
+        "API: one creation, a delay", [(results, "find_result", _not_late)]
     ),
     "a commit without an answer counts as made": Fault(
         "API: one run", [(RecordsRun, "_find_commit", _trust_the_commit)]

@@ -340,7 +340,7 @@ def _patches(client: _Client) -> Iterator[tuple[Any, str, Any]]:
     yield cluster_module, "sync", lambda session: None
     yield cluster_module, "read_state", client.read_state
     yield cluster_module, "read_static_settings", lambda *_: {}  # of brokers, which depend on no order
-    yield cluster_module, "TopicReader", lambda *_: client
+    yield topic_reader, "TopicReader", lambda *_: client
     yield topic_reader, "time", client
     yield cluster_module, "time", client
     yield writer, "time", client

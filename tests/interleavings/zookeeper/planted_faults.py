@@ -29,7 +29,7 @@ def _change_operations(change: Callable[[Operation], Operation | None]) -> Seque
     def build(*arguments: Any, **keywords: Any) -> list[Operation]:
         return [each for each in map(change, build_operations(*arguments, **keywords)) if each is not None]
 
-    return [(writer, "build_operations", build)]
+    return [(transaction, "build_operations", build)]
 
 
 def _drop_checks(*prefixes: str, suffix: str = "") -> Sequence[Patch]:

@@ -21,7 +21,7 @@ from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.strict_json import dump_object
 from topiarist.desired.shared_specs import merge
 from topiarist.model.moves import DEFAULT_BATCH_LIMITS, NO_MOVES, BatchLimits, MoveKind, MoveSettings
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.model.state import OwnershipRecord
 

@@ -28,7 +28,7 @@ from topiarist.drift.rows import UNCHANGED, RowOptions, make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.task import Caches, Shipped, complete
 from topiarist.errors import Diagnostic, Location, Reason
-from topiarist.model.run_options import Risk, RunOptions
+from topiarist.model.plan import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan_context

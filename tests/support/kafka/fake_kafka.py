@@ -31,8 +31,7 @@ from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.model.access import KafkaAccess
 from topiarist.model.outcome import Outcome
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import GIVEN, ClusterState
 
@@ -163,7 +162,9 @@ class _ClusterOverFake(KafkaCluster):
 
     def _open_records(self) -> RecordsRun:
         run = super()._open_records()
-        run._clock = run._log._clock = run._producer._clock = run._turn._clock = self._session.kafka.clock  # type: ignore[attr-defined]
+        run._clock = run._log._clock = run._producer._clock = run._turn._clock = clock = self._session.kafka.clock  # type: ignore[attr-defined]
+        for each in (run._log, run._producer):
+            each._repeater = each._repeater._replace(clock=clock)
         return run
 
 

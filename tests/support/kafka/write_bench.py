@@ -17,8 +17,7 @@ from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import TopiaristError
 from topiarist.kafka.types import Replicas
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
 from topiarist.ports import Throttle, WriteControl

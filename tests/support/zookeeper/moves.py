@@ -19,8 +19,7 @@ from topiarist.adapters.devcluster.seed import Topic, config_bytes
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, Replicas
 from topiarist.model.moves import BatchLimits, MoveKind, MoveProgress, MoveSettings, ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan

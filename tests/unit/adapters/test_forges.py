@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.checkout import ROOT
-from topiarist.adapters.forges import FORGES, detect_forge, read_sample
+from topiarist.cli.repository import FORGES, detect_forge, read_sample
 
 
 def write_config(folder: Path, **remotes: str) -> None:

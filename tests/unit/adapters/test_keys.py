@@ -20,9 +20,8 @@ from cryptography.x509.oid import NameOID
 
 from support.network.token_server import SigningKey
 from support.secret_scanner import register_secret
-from topiarist.adapters import keys
-from topiarist.adapters.keys import KeyProblem
-from topiarist.adapters.tls import build_ssl_context
+from topiarist.adapters import tls
+from topiarist.adapters.tls import KeyProblem, build_ssl_context
 from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import SecretReference, Tls
 
@@ -86,7 +85,7 @@ def jks_store(*kinds: int, password: str = PASSWORD, key_password: str = PASSWOR
 @pytest.mark.parametrize("data", [pkcs12_store(), jks_store(2, 1, 1)], ids=["PKCS12", "JKS"])
 def test_a_key_store(data: bytes) -> None:
     """It has the certificate, and the key encrypted by a password that is another one each time."""
-    first, second = keys.read_key_store(data, PASSWORD), keys.read_key_store(data, PASSWORD)
+    first, second = tls.read_key_store(data, PASSWORD), tls.read_key_store(data, PASSWORD)
     assert x509.load_pem_x509_certificates(first.certificates) == [CERTIFICATE]
     assert b"BEGIN ENCRYPTED PRIVATE KEY" in first.key
     assert base64.b64encode(PKCS8)[:40] not in first.key
@@ -107,7 +106,7 @@ def test_a_key_store(data: bytes) -> None:
 )
 def test_a_trust_store(data: bytes, password: str) -> None:
     """It has the trusted certificates; JKS and unprotected PKCS12 need no password."""
-    assert x509.load_pem_x509_certificate(keys.read_trust_store(data, password).encode()) == CERTIFICATE
+    assert x509.load_pem_x509_certificate(tls.read_trust_store(data, password).encode()) == CERTIFICATE
 
 
 @pytest.mark.parametrize(
@@ -135,7 +134,7 @@ def test_a_trust_store(data: bytes, password: str) -> None:
 def test_a_store_that_cannot_be_used(data: bytes, password: str, words: str) -> None:
     """The error says what the file is, and what to do; it has nothing of the password."""
     with pytest.raises(KeyProblem, match=words) as caught:
-        keys.read_key_store(data, password)
+        tls.read_key_store(data, password)
     assert PASSWORD not in str(caught.value)
 
 
@@ -143,7 +142,7 @@ def test_a_store_that_cannot_be_used(data: bytes, password: str, words: str) -> 
 def test_a_store_without_authorities(data: bytes) -> None:
     """A key store is no trust store."""
     with pytest.raises(KeyProblem, match="has no trusted certificate"):
-        keys.read_trust_store(data, PASSWORD)
+        tls.read_trust_store(data, PASSWORD)
 
 
 def test_a_torn_jks_store_is_an_error() -> None:
@@ -154,7 +153,7 @@ def test_a_torn_jks_store_is_an_error() -> None:
     for each in torn:
         for password in ("", PASSWORD):
             try:
-                keys.read_trust_store(each, password)
+                tls.read_trust_store(each, password)
             except KeyProblem:
                 continue
             assert password == "", "the checksum finds every change"
@@ -183,7 +182,7 @@ def test_a_statement(kind: str) -> None:
     """It has the claims, the algorithm of the key and its id, and a signature that the public key verifies."""
     key = SigningKey("first", kind)
     claims = {"iss": "topiarist", "exp": 7}
-    assert key.claims_of(keys.sign_assertion(key.private_pem().encode(), claims, "first")) == claims
+    assert key.claims_of(tls.sign_assertion(key.private_pem().encode(), claims, "first")) == claims
 
 
 def pem(key: Any, password: str = "") -> bytes:
@@ -206,7 +205,7 @@ def pem(key: Any, password: str = "") -> bytes:
 def test_a_key_that_cannot_sign(key: bytes, words: str) -> None:
     """Keys of other kinds have no algorithm that token endpoints must know."""
     with pytest.raises(KeyProblem, match=words):
-        keys.sign_assertion(key, {}, "")
+        tls.sign_assertion(key, {}, "")
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,9 +213,9 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("cryptography", "cryptography.hazmat.primitives"):
         monkeypatch.setitem(__import__("sys").modules, name, None)
     for work in (
-        lambda: keys.read_trust_store(b"", ""),
-        lambda: keys.read_key_store(b"", ""),
-        lambda: keys.sign_assertion(b"", {}, ""),
+        lambda: tls.read_trust_store(b"", ""),
+        lambda: tls.read_key_store(b"", ""),
+        lambda: tls.sign_assertion(b"", {}, ""),
     ):
         with pytest.raises(TopiaristError, match=r"needs packages that are not installed: .*extra keys") as caught:
             work()

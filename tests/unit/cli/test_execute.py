@@ -17,8 +17,7 @@ from topiarist.cli.execute import MovePace, MoveProgressLog, ReportFile
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import MoveKind, MoveProgress, ReplicaMove
-from topiarist.model.plan import MoveReplicas, Plan, RiskAssessment, TopicPlan
-from topiarist.model.run_options import Risk
+from topiarist.model.plan import MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan
 
 # The report file of a run that moves replicas.
 

@@ -20,7 +20,7 @@ from topiarist.cli.main import COMMANDS, cli, run
 from topiarist.desired import parse
 from topiarist.errors import Exit
 from topiarist.kubernetes.cache import may_declare
-from topiarist.model.run_options import Risk, RiskApproval
+from topiarist.model.plan import Risk, RiskApproval
 from topiarist.model.spec import ClusterSpec, selects_cluster
 from topiarist.schema import check
 

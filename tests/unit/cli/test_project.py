@@ -11,7 +11,7 @@ import click
 import pytest
 
 from topiarist.cli.main import cli, run
-from topiarist.cli.project import Project, UnusedFile, load_project
+from topiarist.cli.parameters import Project, UnusedFile, load_project
 from topiarist.errors import InvalidManifests
 
 TOPIC = """apiVersion: topiarist.dev/v1

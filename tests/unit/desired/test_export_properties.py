@@ -15,8 +15,7 @@ from topiarist.adapters.manifests import loader, yaml_text
 from topiarist.desired import parse
 from topiarist.desired.export import MAX_NAME_LENGTH, ExportResult, assign_document_names, export_cluster
 from topiarist.desired.resolve import Desired, resolve
-from topiarist.model.plan import Plan, TakeOwnership
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions, TakeOwnership
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan

@@ -15,7 +15,6 @@ from support import states
 from support.builders import DocumentSource, cluster, manifest, spec
 from support.examples import examples
 from support.states import PositionedSource
-from topiarist.desired import resolve as resolve_
 from topiarist.desired import shared_specs
 from topiarist.desired.resolve import Desired, resolve
 from topiarist.desired.shared_specs import (
@@ -248,7 +247,7 @@ def test_it_is_as_if_each_had_been_asked(seed: int, strict: bool) -> None:
     topics, clusters, only = _random(seed)
     shared = resolve(topics, clusters, only_cluster=only, require_cluster_documents=strict)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resolve_, "SpecGrouper", _SeparateGrouper)
+        patch.setattr(shared_specs, "SpecGrouper", _SeparateGrouper)
         each = resolve(topics, clusters, only_cluster=only, require_cluster_documents=strict)
     assert _plain(shared) == _plain(each)
 

@@ -21,7 +21,7 @@ from support.drift.small_fleet import (
 )
 from topiarist.cli.main import run
 from topiarist.drift.compare import ClusterRisk, ClusterUpgrade, UpgradeRisks
-from topiarist.inspection.upgrade_check import UpgradeEffect
+from topiarist.inspection.check import UpgradeEffect
 from topiarist.model.state import TopicState
 from topiarist.schema import load
 

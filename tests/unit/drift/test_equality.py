@@ -28,7 +28,7 @@ from topiarist.drift.findings import make_findings
 from topiarist.drift.placement import find_checker
 from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
 from topiarist.errors import Reason
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.model.state import AppliedSpec, ClusterState, OwnershipRecord, ReadError, TopicState
 from topiarist.planning.builder import TopicPlanBuilder

@@ -44,12 +44,12 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Plan,
+    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
 from topiarist.planning.planner import make_plan_context, plan_topic
 from topiarist.schema.load import load_schema

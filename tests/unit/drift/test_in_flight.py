@@ -16,7 +16,7 @@ from topiarist.drift.placement import find_usage_findings
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, TopicState
 from topiarist.model.usage import DAY_S, CurvePoint, Evidence, Side, TopicSample, TopicUsage, UsageState

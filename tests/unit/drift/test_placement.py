@@ -20,7 +20,7 @@ from topiarist.drift.snapshots import ClusterInput
 from topiarist.kafka.placement import assign_replicas
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import MoveKind, MoveSettings
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec, RackAwareness
 from topiarist.model.state import ClusterState, TopicState
 

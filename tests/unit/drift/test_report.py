@@ -35,7 +35,7 @@ from topiarist.drift.report import ReportJob, make_parts
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.task import Shipped
 from topiarist.errors import Location, Reason
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
 from topiarist.schema import load
 

@@ -15,7 +15,7 @@ from topiarist.drift.history import MAX_REPORTS, PreviousReport, Repair
 from topiarist.drift.report import ReportJob, SummaryBuilder
 from topiarist.drift.snapshots import UnusedInput
 from topiarist.drift.task import Shipped
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 
 NOW, BEFORE, LONG_AGO = "2025-01-31T12:00:00Z", "2025-01-30T12:00:00Z", "2024-12-31T12:00:00Z"
 

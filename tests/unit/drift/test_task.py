@@ -44,7 +44,7 @@ from topiarist.drift.task import (
     work,
 )
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec
 
 AS_OF, EARLIER = "2026-01-31T12:00:00Z", "2026-01-30T12:00:00Z"

@@ -42,8 +42,20 @@ from topiarist.filters.chain import (
 from topiarist.filters.policies import bind_change
 from topiarist.filters.review import filter_unreviewed, recheck_saved_plan
 from topiarist.model.moves import UNLIMITED, LeaderChange, MoveKind, MoveSettings
-from topiarist.model.plan import Change, ElectLeaders, Issue, Plan, TakeOwnership, TopicPlan, UpdateConfig, withhold
-from topiarist.model.run_options import ALL_TOPICS, Risk, RiskApproval, RunOptions
+from topiarist.model.plan import (
+    ALL_TOPICS,
+    Change,
+    ElectLeaders,
+    Issue,
+    Plan,
+    Risk,
+    RiskApproval,
+    RunOptions,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+    withhold,
+)
 from topiarist.model.spec import Budgets, ClusterSpec, TopicSpec
 from topiarist.model.state import OwnershipRecord, ReadError
 from topiarist.planning.planner import make_plan

@@ -15,8 +15,16 @@ from support.states import cluster
 from topiarist.adapters.own_values import encode_record
 from topiarist.errors import Reason
 from topiarist.filters.limits import filter_usage, withhold_external_changes
-from topiarist.model.plan import AddPartitions, CreateTopic, Plan, TakeOwnership, TopicPlan, UpdateConfig
-from topiarist.model.run_options import ALL_TOPICS, RunOptions
+from topiarist.model.plan import (
+    ALL_TOPICS,
+    AddPartitions,
+    CreateTopic,
+    Plan,
+    RunOptions,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+)
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import AppliedSpec, OwnershipRecord, TopicState
 from topiarist.model.usage import (

@@ -39,6 +39,7 @@ from topiarist.filters.review import (
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings, ReplicaMove
 from topiarist.model.plan import (
+    ALL_TOPICS,
     SAFE_ASSESSMENT,
     AddPartitions,
     Change,
@@ -47,11 +48,13 @@ from topiarist.model.plan import (
     DeleteTopic,
     MoveReplicas,
     Plan,
+    Risk,
+    RiskApproval,
     RiskAssessment,
+    RunOptions,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import ALL_TOPICS, Risk, RiskApproval, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.preconditions import APPLICABLE, check_plan, revalidate, simulate

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topiarist.adapters.manifests.diagnose import parse_texts, read_foreign_files
 from topiarist.adapters.manifests.source import File
-from topiarist.adapters.manifests.texts import parse_texts, read_documents
 from topiarist.errors import Diagnostic
 from topiarist.importers.formats import FORMATS, import_documents
 from topiarist.importers.topic import ForeignDocument
@@ -153,7 +153,7 @@ def test_files_are_read_with_lines_and_errors_have_places(tmp_path: Path) -> Non
         + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{','.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(8))
     )
     (tmp_path / "f.yaml").write_text("[" * 250 + "]" * 250)
-    first, second, *errors = read_documents([str(tmp_path)])
+    first, second, *errors = read_foreign_files([str(tmp_path)])
     assert not isinstance(first, Diagnostic)
     assert (first.body, first.line_of(("y", "a")), first.line_of(("z",))) == ({"x": {"a": "1"}, "y": {"a": "1"}}, 1, 1)
     assert not isinstance(second, Diagnostic)

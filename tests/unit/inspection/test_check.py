@@ -24,7 +24,7 @@ from topiarist.model.state import (
     Support,
     WriteBlock,
 )
-from topiarist.output.check import encode_checks, format_checks
+from topiarist.output.list import encode_checks, format_checks
 from topiarist.output.text.layout import TextLayout
 from topiarist.schema import load
 

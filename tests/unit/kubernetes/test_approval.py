@@ -46,10 +46,9 @@ from topiarist.kubernetes.approval import (
     step_time,
     write_memory,
 )
-from topiarist.kubernetes.cluster_status import policy_status
 from topiarist.kubernetes.reconciler import SyncState, TopicResult, reconcile_cluster
 from topiarist.kubernetes.resources import FINALIZER, Resource
-from topiarist.kubernetes.status_writer import annotation_events, unusable_events
+from topiarist.kubernetes.status_writer import annotation_events, policy_status, unusable_events
 from topiarist.kubernetes.topic_status import topic_status
 from topiarist.model.outcome import Result
 from topiarist.model.plan import (
@@ -61,12 +60,13 @@ from topiarist.model.plan import (
     Issue,
     Nudge,
     Plan,
+    Risk,
     RiskAssessment,
+    RunOptions,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.state import NO_MEMORY, ClusterState, OperatorMemory, OwnershipRecord, TopicState, WriteBlock
 from topiarist.planning.planner import make_plan
 

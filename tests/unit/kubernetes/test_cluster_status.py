@@ -15,10 +15,10 @@ from support.kubernetes.passes import make_result
 from support.kubernetes.schemas import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.approval import Deletion
-from topiarist.kubernetes.cluster_status import cluster_status, policy_status
 from topiarist.kubernetes.moves import ClusterMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.resources import Resource, parse_resource
+from topiarist.kubernetes.status_writer import cluster_status, policy_status
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import Issue
 from topiarist.model.state import WriteBlock

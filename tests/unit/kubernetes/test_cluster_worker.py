@@ -44,9 +44,8 @@ from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult
 from topiarist.kubernetes.resources import FINALIZER, Resource, ResourceSource, definition_path, parse_resource
 from topiarist.model import spec as spec_
 from topiarist.model.access import KafkaAccess, SecretKeyRef, SecretReference, map_references
-from topiarist.model.plan import Issue, Plan
+from topiarist.model.plan import Issue, Plan, RunOptions
 from topiarist.model.policy import Policy, Rule
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord
 from topiarist.planning.planner import make_plan

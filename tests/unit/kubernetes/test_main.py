@@ -37,7 +37,7 @@ from support.virtual_time import real_time
 from support.waiting import wait_until
 from topiarist.cli.commands.operator import command
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import main
+from topiarist.kubernetes import client, main
 from topiarist.kubernetes.client import ApiError, KubernetesClient, LeaseTimings
 from topiarist.kubernetes.main import RECONCILE_TIMEOUT_S, OperatorOptions, Probes, login, run
 
@@ -374,7 +374,7 @@ def test_a_lease_has_the_configured_times(fake: Fake, monkeypatch: pytest.Monkey
         made.append(given)
         raise TopiaristError(Reason.UNREACHABLE, "that is enough")
 
-    monkeypatch.setattr(main, "Lease", make)
+    monkeypatch.setattr(client, "Lease", make)
     fake.answer = lambda path, body: allowing(body) if path == REVIEWS else (500, {})
     times = {"lease_duration": 60.0, "lease_renewal": 40.0, "lease_retry": 5.0}
     with pytest.raises(TopiaristError, match="that is enough"):
@@ -676,7 +676,7 @@ def test_kopf_watches_clusters_alone() -> None:
 
 PROGRAM = """
 import logging, sys
-from topiarist.kubernetes import main
+from topiarist.kubernetes import client, main
 main.configure_logging(*sys.argv[1:])
 log = logging.getLogger("topiarist.kubernetes.manager")
 log.info("done", extra={"cluster": "prod", "topic": "orders"})

@@ -23,13 +23,13 @@ from topiarist.kubernetes import manager as module
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
+from topiarist.kubernetes.identity import Requeue
 from topiarist.kubernetes.informer import Definition
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.status_writer import Event
-from topiarist.kubernetes.work_loop import Requeue
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, TopicPlan

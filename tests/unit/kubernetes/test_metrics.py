@@ -16,10 +16,10 @@ from support.kubernetes.passes import OWNER, make_request, make_result, reconcil
 from topiarist import __version__
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.identity import Requeue, WorkLoop
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
-from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import (
@@ -33,12 +33,12 @@ from topiarist.model.plan import (
     MoveReplicas,
     Nudge,
     ReleaseOwnership,
+    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 GROWTH = AddPartitions(3, (1, 2, 3), ((1, 2, 3),), RiskAssessment(Risk.DISRUPTIVE, "keys move"))

@@ -40,8 +40,7 @@ from topiarist.kubernetes.resources import FINALIZER, Resource
 from topiarist.kubernetes.status_writer import topic_events
 from topiarist.model.moves import BatchRecord, LeaderChange, MoveProgress, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.outcome import Outcome, Result, TopicProgress
-from topiarist.model.plan import DeleteTopic, Issue, Plan, TopicPlan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import DeleteTopic, Issue, Plan, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import (
     ClusterState,

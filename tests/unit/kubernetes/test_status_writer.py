@@ -22,7 +22,6 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import client
 from topiarist.kubernetes.cache import build_candidate, select_candidates
 from topiarist.kubernetes.client import ApiError, KubernetesClient
-from topiarist.kubernetes.cluster_status import cluster_status
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
@@ -33,6 +32,7 @@ from topiarist.kubernetes.status_writer import (
     StatusWriter,
     annotation_events,
     cluster_events,
+    cluster_status,
     left_events,
     needs_finalizer,
     stall_events,

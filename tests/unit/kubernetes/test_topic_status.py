@@ -24,10 +24,10 @@ from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.cache import build_candidate, select_candidates
-from topiarist.kubernetes.cluster_status import cluster_status, policy_status
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
 from topiarist.kubernetes.resources import FINALIZER, Resource
+from topiarist.kubernetes.status_writer import cluster_status, policy_status
 from topiarist.kubernetes.topic_status import (
     MovingCondition,
     ReadyCondition,

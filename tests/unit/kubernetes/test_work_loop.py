@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from support.virtual_time import loop_time, run_in_virtual_time
-from topiarist.kubernetes.work_loop import Requeue, WorkLoop
+from topiarist.kubernetes.identity import Requeue, WorkLoop
 
 PERIOD, DEBOUNCE_S, MAX_BACKOFF_S, FIRST_MOVE_PAUSE_S, MAX_MOVE_PAUSE_S = 60.0, 0.1, 60.0, 0.5, 15.0
 """Seconds, as documented."""
@@ -19,7 +19,7 @@ PERIOD, DEBOUNCE_S, MAX_BACKOFF_S, FIRST_MOVE_PAUSE_S, MAX_MOVE_PAUSE_S = 60.0, 
 @pytest.fixture(autouse=True)
 def longest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the jitter: every pause has its maximum length."""
-    monkeypatch.setattr("topiarist.kubernetes.work_loop.random.uniform", lambda _least, most: most)
+    monkeypatch.setattr("topiarist.kubernetes.identity.random.uniform", lambda _least, most: most)
 
 
 class Passes:
@@ -188,7 +188,7 @@ def test_clusters_do_not_start_at_the_same_moment(
 ) -> None:
     """A period has a tenth of jitter in each direction, and a pause after a failure is up to a half shorter."""
     assert Passes([ending]).pauses() == pytest.approx([most])
-    monkeypatch.setattr("topiarist.kubernetes.work_loop.random.uniform", lambda lowest, _highest: lowest)
+    monkeypatch.setattr("topiarist.kubernetes.identity.random.uniform", lambda lowest, _highest: lowest)
     assert Passes([ending]).pauses() == pytest.approx([least])
 
 

@@ -19,8 +19,7 @@ from topiarist.model.outcome import (
     needs_controller,
     partitions_to_initialize,
 )
-from topiarist.model.plan import Plan, TopicPlan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan

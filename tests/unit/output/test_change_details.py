@@ -9,11 +9,11 @@ from topiarist.model.plan import (
     AddPartitions,
     Change,
     ConfigItem,
+    Risk,
     RiskAssessment,
     TakeOwnership,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk
 from topiarist.output.groups import (
     MAX_VALUE_LENGTH,
     describe_changes,

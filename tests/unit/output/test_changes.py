@@ -34,7 +34,7 @@ from topiarist.output.groups import GroupedItems, count_plan, list_field_changes
 from topiarist.output.html.plan import list_rows
 from topiarist.output.markdown.sections import format_diff
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.topic_block import format_topic
+from topiarist.output.text.plan import format_topic
 from topiarist.output.view import CHANGE_KINDS, view_topic
 
 LOSS = DATA_LOSS_RISK.explanation

@@ -32,8 +32,7 @@ from topiarist.inspection.describe import (
 from topiarist.inspection.health import IN_PROGRESS, IssueType, Partition, PartitionIssue, Phase, TopicPhase
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchRecord, ReplicaMove
-from topiarist.model.plan import Issue, Plan, TopicPlan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Issue, Plan, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import (
     ClusterState,

@@ -16,8 +16,7 @@ from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import ImpliedTopic, Issue, MoveReplicas, Plan, RiskAssessment, TopicPlan
-from topiarist.model.run_options import Risk
+from topiarist.model.plan import ImpliedTopic, Issue, MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.output import report
 from topiarist.output.report import format_report, format_report_summary
 from topiarist.output.text.layout import TextLayout

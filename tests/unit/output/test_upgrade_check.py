@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from support.builders import DocumentSource
-from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect, UpgradeFinding, UpgradeReport
+from topiarist.inspection.check import AffectedTopic, UpgradeEffect, UpgradeFinding, UpgradeReport
 from topiarist.model.spec import ClusterSpec, ValueOrigin
 from topiarist.model.state import ReadError
 from topiarist.output.list import encode_reports, format_reports

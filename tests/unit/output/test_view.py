@@ -21,8 +21,7 @@ from support.builders import (
 )
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings, ReplicaMove
-from topiarist.model.plan import SAFE_ASSESSMENT, MoveReplicas, Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import SAFE_ASSESSMENT, MoveReplicas, Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans

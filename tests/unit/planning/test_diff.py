@@ -31,8 +31,7 @@ from support.builders import (
     topic,
 )
 from topiarist.kafka.types import KafkaVersion
-from topiarist.model.plan import UpdateConfig
-from topiarist.model.run_options import ALL_TOPICS, RunOptions
+from topiarist.model.plan import ALL_TOPICS, RunOptions, UpdateConfig
 from topiarist.model.spec import ClusterSpec, RetentionStep
 from topiarist.model.state import OwnershipRecord
 

@@ -24,8 +24,15 @@ from support.builders import (
 from topiarist.errors import Reason
 from topiarist.kafka.placement import assign_replicas, derive_start_and_shift, expand_assignment
 from topiarist.kafka.types import Broker, Replicas
-from topiarist.model.plan import AddPartitions, CreateTopic, Load, TopicPlan, compute_broker_load_after
-from topiarist.model.run_options import Risk, RunOptions
+from topiarist.model.plan import (
+    AddPartitions,
+    CreateTopic,
+    Load,
+    Risk,
+    RunOptions,
+    TopicPlan,
+    compute_broker_load_after,
+)
 from topiarist.model.spec import ClusterSpec, RackAwareness
 from topiarist.model.state import ClusterState, TopicState
 

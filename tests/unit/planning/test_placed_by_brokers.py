@@ -16,8 +16,7 @@ from topiarist.errors import Reason
 from topiarist.filters.review import filter_unreviewed, recheck_saved_plan
 from topiarist.kafka.types import UNPLACED, ClusterMode
 from topiarist.model.access import KafkaAccess, Placement
-from topiarist.model.plan import AddPartitions, CreateTopic, Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import AddPartitions, CreateTopic, Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, RackAwareness
 from topiarist.model.state import Capabilities, ClusterState, Support
 from topiarist.planning.preconditions import revalidate, simulate

@@ -26,8 +26,7 @@ from support.builders import (
 from topiarist.adapters.size_limits import ListSizes, build_list_limits
 from topiarist.errors import Reason
 from topiarist.model.access import KafkaAccess, RecordsTopic
-from topiarist.model.plan import CreateTopic, DeleteTopic, TakeOwnership
-from topiarist.model.run_options import ALL_TOPICS, Risk, RunOptions
+from topiarist.model.plan import ALL_TOPICS, CreateTopic, DeleteTopic, Risk, RunOptions, TakeOwnership
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, WriteBlock
 

@@ -31,8 +31,7 @@ from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
-from topiarist.model.plan import AddPartitions, Plan, TopicPlan, UpdateConfig, retained_managed_keys
-from topiarist.model.run_options import Risk, RunOptions
+from topiarist.model.plan import AddPartitions, Plan, Risk, RunOptions, TopicPlan, UpdateConfig, retained_managed_keys
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
 from topiarist.planning.preconditions import PlanValidity, Validity, check_preconditions, revalidate, simulate

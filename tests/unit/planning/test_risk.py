@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.strategies import texts
 from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS
 from topiarist.kafka.config_values import check_value, is_equivalent
-from topiarist.model.run_options import Risk
+from topiarist.model.plan import Risk
 from topiarist.planning.risk import RISK_TABLE as TABLE_OF_RISKS
 from topiarist.planning.risk import (
     UNKEYED_GROWTH,

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from support.states import cluster, spec, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import topic_name_problem
-from topiarist.model.plan import ReleaseOwnership
-from topiarist.model.run_options import ALL_TOPICS, Risk, RunOptions
+from topiarist.model.plan import ALL_TOPICS, ReleaseOwnership, Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import Freeze, OwnershipRecord, ReadError, WriteBlock
 from topiarist.output.text.layout import TextLayout

@@ -9,7 +9,7 @@ import pytest
 
 from topiarist.api import approve_risk
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.run_options import Risk, RiskApproval
+from topiarist.model.plan import Risk, RiskApproval
 from topiarist.runs.settings import RunSettings, check_settings
 
 INVALID: list[tuple[dict[str, Any], str]] = [

@@ -14,14 +14,10 @@ from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities, find_mode
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
-from topiarist.adapters.kafka_admin.read.refusals import (
-    NO_MOVES_WITHOUT_RECORDS,
-    find_refusals,
-    read_allowed_operations,
-)
 from topiarist.adapters.kafka_admin.read.state import (
     REMEDY_NO_RECORDS,
     RecordsView,
@@ -29,16 +25,6 @@ from topiarist.adapters.kafka_admin.read.state import (
     read_state,
 )
 from topiarist.adapters.kafka_admin.read.sync import read_quorum, sync, sync_to_read
-from topiarist.adapters.kafka_admin.read.topic_reader import (
-    FirstLook,
-    RecentState,
-    TopicReader,
-    inspect,
-    inspect_all,
-    poll_progress,
-    read_again,
-    read_broker_throttles,
-)
 from topiarist.adapters.kafka_admin.records.codec import NoRecords, Records, TopicRecord, merge_moved, resolve
 from topiarist.adapters.kafka_admin.records.run import ClusterView, LeftRecordsCheck, RecordsRun, check_left_records
 from topiarist.errors import Reason, TopiaristError
@@ -118,7 +104,7 @@ class KafkaCluster:
         self._recorded_ids: Mapping[str, str | None] = {}
         self._number: int | None = None
         self._previous: ClusterState | None = None
-        self._recent: tuple[RecentState, RecordsRun] | None = None
+        self._recent: tuple[topic_reader.RecentState, RecordsRun] | None = None
         self._session.any_broker()
 
     def __enter__(self) -> Self:
@@ -164,7 +150,7 @@ class KafkaCluster:
                     run.check_config(topic.config if topic else None)
             except TopiaristError as error:
                 return self._read_beside_records(error)
-        self._recent = (RecentState(state, records.number, began), run) if records.meta else None
+        self._recent = (topic_reader.RecentState(state, records.number, began), run) if records.meta else None
         errors = {**state.topic_errors, **records.errors}
         defaults = {**state.broker_defaults, **self._read_transaction_settings(state)}
         state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id, broker_defaults=defaults)
@@ -223,12 +209,14 @@ class KafkaCluster:
             with translate_errors():
                 plan = self._learn_lists(plan)
                 if self._records_topic is None:
-                    reader = FirstLook(TopicReader(self._session), None, lambda: 0)
+                    reader = topic_reader.FirstLook(topic_reader.TopicReader(self._session), None, lambda: 0)
                     yield from Writer(self._session, NoRecords(), reader, plan, stop, control).execute()
                     return
                 recent, known = self._take_recent()
                 run = self._open_records_to_write(known)
-                reader = FirstLook(TopicReader(self._session, run), recent, lambda: run.number)
+                reader = topic_reader.FirstLook(
+                    topic_reader.TopicReader(self._session, run), recent, lambda: run.number
+                )
                 yield from Writer(self._session, run, reader, plan, stop, control).execute()
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
@@ -241,25 +229,29 @@ class KafkaCluster:
     def find_refusals(self, plan: Plan) -> FoundRefusals:
         """Return what the brokers would refuse of ``plan``, as far as reading and one dry run show it."""
         with translate_errors():
-            issues = find_refusals(self._session, plan, keeps_records=self._records_topic is not None)
+            issues = topic_reader.find_refusals(self._session, plan, keeps_records=self._records_topic is not None)
             return FoundRefusals(issues, self._learn_lists(plan).capabilities)
 
     def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in a rolling window, and then its elections."""
-        from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
+        from topiarist.adapters.kafka_admin.moves.mover import Elector, MoveAccess, Mover
         from topiarist.planning.moves.ledger import carry_out
 
         with translate_errors():
             for issue, *_ in find_impossible(self._find_offered(), plan.actionable_topics()).values():
                 raise TopiaristError(issue.reason, issue.message)  # before any throttle is written
             if self._records_topic is None:
-                raise TopiaristError(Reason.NOT_OFFERED, NO_MOVES_WITHOUT_RECORDS)
-            parts = self._session, self._move_reader(), self._open_records_to_write(), plan, options, stop
-            yield from carry_out(plan, lambda: Mover(*parts).execute(), lambda: Elector(*parts).execute())
+                raise TopiaristError(Reason.NOT_OFFERED, topic_reader.NO_MOVES_WITHOUT_RECORDS)
+            access = MoveAccess(self._session, self._move_reader(), self._open_records_to_write(), stop)
+            yield from carry_out(
+                plan,
+                lambda: Mover(access, plan, options).execute(),
+                lambda: Elector(access, plan, options).execute(),
+            )
 
     def clear_moves(self) -> ClearedMoves | None:
         """Put the throttles of the last moves back, and delete their record."""
-        from topiarist.adapters.kafka_admin.moves.batch_writer import clear_moves
+        from topiarist.adapters.kafka_admin.moves.mover import clear_moves
 
         if self._records_topic is None:
             return None
@@ -309,19 +301,19 @@ class KafkaCluster:
 
     def read_cluster_id(self) -> str:
         """Read the cluster id."""
-        return read_again(lambda: read_metadata(self._session.any_broker(), []).cluster_id)
+        return topic_reader.read_again(lambda: read_metadata(self._session.any_broker(), []).cluster_id)
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of these topics."""
-        return self._find_stale_records(poll_progress(self._session, topics))
+        return self._find_stale_records(topic_reader.poll_progress(self._session, topics))
 
     def inspect(self, topic: str) -> TopicInspection:
         """Read the partition states of this topic."""
-        return inspect(self._session, topic)
+        return topic_reader.inspect(self._session, topic)
 
     def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
         """Read the partition states of these topics."""
-        return inspect_all(self._session, topics)
+        return topic_reader.inspect_all(self._session, topics)
 
     def find_capabilities(self) -> Capabilities:
         """Return what the cluster can do, without the configs of its topics and without its records."""
@@ -329,11 +321,11 @@ class KafkaCluster:
 
     def find_allowed_operations(self) -> AllowedOperations:
         """Return what the user may do, as far as the brokers say it."""
-        return read_allowed_operations(self._session)
+        return topic_reader.read_allowed_operations(self._session)
 
     def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
         """Read the rates of throttled copies of all brokers."""
-        return read_broker_throttles(self._session)
+        return topic_reader.read_broker_throttles(self._session)
 
     def _read_records(self) -> tuple[RecordsRun, Records]:
         """Return the records; their config is not checked yet.
@@ -348,12 +340,12 @@ class KafkaCluster:
         except TopiaristError as error:
             if error.reason not in (Reason.RECORDS_LOST, Reason.UNREACHABLE):
                 raise
-            read_again(lambda: sync(self._session))
+            topic_reader.read_again(lambda: sync(self._session))
             # A topic that is no longer there looks as if its leader were away.
             if run.find() and error.reason is Reason.UNREACHABLE:
                 raise
         else:
-            read_again(lambda: sync_to_read(self._session))
+            topic_reader.read_again(lambda: sync_to_read(self._session))
         return run, run.read(checks_config=False)
 
     def _read_transaction_settings(self, state: ClusterState) -> Mapping[str, str]:
@@ -362,7 +354,7 @@ class KafkaCluster:
             return {}
         keys = (PARTITIONS_SETTING, FACTOR_SETTING)
         with suppress(UnsupportedRequest):
-            return read_again(lambda: read_static_settings(self._session, state.brokers[0].id, keys))
+            return topic_reader.read_again(lambda: read_static_settings(self._session, state.brokers[0].id, keys))
         return {}
 
     def _learn_lists(self, plan: Plan) -> Plan:
@@ -413,7 +405,7 @@ class KafkaCluster:
         stale = {name for name, found in ids.items() if self._recorded_ids.get(name, found) != found}
         return {name: each._replace(record_stale=name in stale) for name, each in progress.items()}
 
-    def _take_recent(self) -> tuple[RecentState | None, RecordsRun | None]:
+    def _take_recent(self) -> tuple[topic_reader.RecentState | None, RecordsRun | None]:
         """Return the last state and the run that has read its records, once, and if they are some seconds old."""
         recent, self._recent = self._recent, None
         if recent is None or not recent[0].is_recent:
@@ -445,7 +437,7 @@ class KafkaCluster:
             self._session,
             self._owner,
             ClusterView(
-                lambda names: TopicReader(self._session).look(names).topics,
+                lambda names: topic_reader.TopicReader(self._session).look(names).topics,
                 self._read_leader_epoch,
                 self._require_moved,
                 self._on_notice,

@@ -3,19 +3,28 @@
 ``loader`` calls ``diagnose_documents`` for a file that the fast parser rejects. Reported are bytes that are not
 UTF-8, everything that libyaml rejects, and everything that YAML allows but topiarist does not. ``loader`` ignores the
 issues of a document of another API group. After text that is not YAML, parsing continues at the next ``---``.
+
+``read_foreign_files`` reads documents of other tools strictly, for ``topiarist import``: each name and value is the
+text that the file has. Duplicate fields are errors, as in manifests. Unlike manifests, these documents may have
+anchors, merge keys, tags of YAML's core schema, and unquoted text with more than one meaning: it is never converted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from yaml import MarkedYAMLError, YAMLError
+from yaml.events import AliasEvent, CollectionStartEvent, Event, ScalarEvent
 
+from topiarist.adapters.manifests import yaml_text
+from topiarist.adapters.manifests.files import IgnoredPath, is_project_file, read_files
 from topiarist.adapters.manifests.source import (
     MAX_ERRORS,
+    MAX_FOREIGN_DEPTH,
+    MAX_FOREIGN_ENTRIES,
     MAX_TAG_DIRECTIVES,
     ComposedDocument,
     Composer,
@@ -24,15 +33,8 @@ from topiarist.adapters.manifests.source import (
     LimitExceeded,
     Node,
 )
-from topiarist.adapters.manifests.yaml_text import (
-    AMBIGUOUS_CHARACTERS,
-    CONTROL_CHARACTERS,
-    AmbiguousScalar,
-    ScalarCache,
-    parse_plain_key,
-    parse_plain_scalar,
-)
 from topiarist.errors import Diagnostic, FieldKey, FieldPath, Location, Reason
+from topiarist.importers.topic import ForeignDocument
 from topiarist.kafka.config_values import Scalar
 from topiarist.schema.check import is_topiarist_document
 from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER, format_count, printable, quote
@@ -246,7 +248,7 @@ def ambiguous_character_issues(text: str) -> Iterator[SyntaxIssue]:
 
     Such a character could end a comment at a place that no editor shows.
     """
-    for line, column, character in _find_positions(AMBIGUOUS_CHARACTERS, text):
+    for line, column, character in _find_positions(yaml_text.AMBIGUOUS_CHARACTERS, text):
         message = f"found the character U+{ord(character):04X}, which YAML versions read differently"
         yield SyntaxIssue(line, column, message, "remove it")
 
@@ -412,7 +414,7 @@ def _describe_key_of_no_text(key: Node) -> tuple[str, str]:
 class DocumentReader:
     """A reader of the node tree of one document as plain values, which collects its issues.
 
-    This one reads manifests. ``texts`` has the one for documents of other tools.
+    This one reads manifests; ``read_foreign_files`` has the one for documents of other tools.
     """
 
     max_errors = MAX_ERRORS
@@ -420,8 +422,8 @@ class DocumentReader:
     def __init__(self, name: str, line: int) -> None:
         self._name = name
         self._line = line
-        self._scalars: ScalarCache[Scalar] = ScalarCache(parse_plain_scalar)
-        self._keys: ScalarCache[str] = ScalarCache(parse_plain_key)
+        self._scalars: yaml_text.ScalarCache[Scalar] = yaml_text.ScalarCache(yaml_text.parse_plain_scalar)
+        self._keys: yaml_text.ScalarCache[str] = yaml_text.ScalarCache(yaml_text.parse_plain_key)
         self.issues: list[LocatedIssue] = []
         self.suppressed_count = 0
 
@@ -473,12 +475,12 @@ class DocumentReader:
         if node.issues:
             return node.text
         if not node.is_plain:
-            if found := CONTROL_CHARACTERS.search(node.text):
+            if found := yaml_text.CONTROL_CHARACTERS.search(node.text):
                 self.add_issue(node, path, f"found the control character U+{ord(found[0]):04X} in text", "remove it")
             return node.text
         try:
             return self._keys[node.text] if is_key else self._scalars[node.text]
-        except AmbiguousScalar as error:
+        except yaml_text.AmbiguousScalar as error:
             # A key is never a boolean, so the hint must not suggest one: only quotes solve this.
             hint = error.hint.removesuffix(", or write true or false") if is_key else error.hint
             self.add_issue(node, path, error.message, hint, text=node.text)
@@ -491,3 +493,97 @@ class DocumentReader:
             return
         place = Location(self._name, node.line + self._line, node.column + 1)
         self.issues.append(LocatedIssue(path, Diagnostic(place, message, hint, Reason.UNREADABLE.value), text))
+
+
+_TEXT_TAGS = {"!", "tag:yaml.org,2002:str"}
+_TAGS = _TEXT_TAGS | {
+    f"tag:yaml.org,2002:{name}" for name in ("bool", "float", "int", "map", "null", "seq", "timestamp")
+}
+
+
+def read_foreign_files(paths: Iterable[str], stdin: BinaryIO | None = None) -> Iterator[ForeignDocument | Diagnostic]:
+    """Yield the documents of the files that ``paths`` name, in order, and the errors of documents that are not read.
+
+    A folder stands for its ``*.yaml`` and ``*.yml`` files. Empty documents and project files are left out. A scalar is
+    text, also as a key; a value that means nothing in every YAML version is None.
+    """
+    for found in read_files(paths, stdin):
+        if isinstance(found, IgnoredPath):
+            continue
+        if isinstance(found, Diagnostic):
+            yield found
+        elif not is_project_file(found):
+            yield from parse_texts(found)
+
+
+def parse_texts(file: File) -> Iterator[ForeignDocument | Diagnostic]:
+    """Yield the documents of a file, and the errors of those that are not read."""
+    for found in read_documents(file, _TextComposer, _TextReader):
+        if isinstance(found, Diagnostic):
+            yield found
+            continue
+        errors = [issue.diagnostic for issue in found.issues]
+        yield from [each for each in errors if each.hint == RENDER_HINT][:1] or errors
+        if found.body is not None and not errors:
+            yield ForeignDocument(found.body, file.name, found.source)
+
+
+class _TextComposer(Composer):
+    """A composer that resolves aliases and accepts the tags of YAML's core schema."""
+
+    max_depth = MAX_FOREIGN_DEPTH
+    max_entries = MAX_FOREIGN_ENTRIES
+    directive_issues = ()
+
+    def __init__(self, text: str | bytes) -> None:
+        super().__init__(text)
+        self._anchors: dict[str, Node] = {}
+
+    def _compose_node(self, event: Event, depth: int) -> Node:
+        if isinstance(event, AliasEvent):
+            return self._anchors.get(str(event.anchor)) or Node(event)
+        node = super()._compose_node(event, depth)
+        if isinstance(event, ScalarEvent | CollectionStartEvent):
+            if event.tag is None or event.tag in _TAGS:
+                node.issues = node.issues[(event.anchor is not None) + (event.tag is not None) :]
+                node.is_plain = node.is_plain and event.tag not in _TEXT_TAGS
+            if event.anchor is not None:
+                self._anchors[event.anchor] = node
+        return node
+
+
+class _TextReader(DocumentReader):
+    """A reader of documents of other tools: each scalar is its text, and merge keys are resolved."""
+
+    max_errors = MAX_FOREIGN_ENTRIES
+    _count = 0
+
+    def read_document(self, root: Node) -> Any:
+        """Return the content: mappings, lists, texts, and None."""
+        try:
+            return self.read_node(root, ())
+        except LimitExceeded as error:
+            self.issues.clear()
+            self.add_issue(root, (), error.message)
+            return None
+
+    def read_node(self, node: Node, path: FieldPath) -> Any:
+        """Return the content of a node; raise ``LimitExceeded`` if aliases repeat too many values."""
+        self._count += 1
+        if self._count > MAX_FOREIGN_ENTRIES:
+            raise LimitExceeded(f"found more than {MAX_FOREIGN_ENTRIES:,} values, with those of aliases", 0, 0)
+        return super().read_node(node, path)
+
+    def read_mapping(self, pairs: list[tuple[Node, Node]], path: FieldPath) -> dict[str, Any]:
+        """Return the fields of a mapping, and those of the mappings that it merges."""
+        mapping = super().read_mapping(pairs, path)
+        if not any(key.text == "<<" and key.is_plain for key, _ in pairs):
+            return mapping
+        given, merged = mapping.pop("<<"), dict[str, Any]()
+        for each in reversed(given if isinstance(given, list) else [given]):
+            merged |= each if isinstance(each, dict) else {}
+        return merged | mapping
+
+    def read_scalar(self, node: Node, _path: FieldPath, *, is_key: bool = False) -> str | None:
+        """Return the text of a scalar; None for a value that means nothing in every YAML version."""
+        return None if not is_key and node.is_plain and node.text in yaml_text.NULL_WORDS else node.text

@@ -308,7 +308,7 @@ def file_location(name: str) -> Location:
 
 # The project file ``topiarist.yaml`` as text: distinguished from manifests, and parsed with positions.
 #
-# ``cli.project`` finds the file and calls ``parse_project_file``. ``loader`` calls ``is_project_file``, because a
+# ``cli.parameters`` finds the file and calls ``parse_project_file``. ``loader`` calls ``is_project_file``, because a
 # folder of manifests may hold the project file too.
 
 PROJECT_FILE = "topiarist.yaml"

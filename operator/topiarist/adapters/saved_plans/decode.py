@@ -21,23 +21,8 @@ from msgspec import Meta, Struct, convert
 from topiarist.adapters.own_values import Int32, JsonError, ReplicaList, decode_json, record_of
 from topiarist.adapters.saved_plans.encode import FORMAT_VERSION, compute_fingerprint, dumps, encode_plans
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka import types
 from topiarist.kafka.config_rules import ConfigRules
-from topiarist.kafka.types import (
-    INTERNAL_TOPICS,
-    MAX_KAFKA_VERSION,
-    MIN_KAFKA_VERSION,
-    UNPLACED,
-    Broker,
-    ClusterMode,
-    KafkaVersion,
-    Replicas,
-    are_unplaced,
-    find_assignment_errors,
-    format_version,
-    metric_name,
-    parse_version,
-    topic_name_problem,
-)
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, Via
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.outcome import Result
@@ -53,6 +38,7 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Plan,
+    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
@@ -60,7 +46,6 @@ from topiarist.model.plan import (
     config_after,
     matches_recorded_value,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import LimitedResource, LimitUsage
 from topiarist.model.state import TopicState, WriteBlock
 from topiarist.planning.risk import UNKEYED_GROWTH, assess_deletion, assess_elections, assess_moves
@@ -81,7 +66,7 @@ _VALID_COMBINATIONS = (
 )
 """The combinations of changes that one topic can have, in order."""
 
-_INTERNAL_TOPICS = INTERNAL_TOPICS | {DEFAULT_RECORDS_TOPIC.name}
+_INTERNAL_TOPICS = types.INTERNAL_TOPICS | {DEFAULT_RECORDS_TOPIC.name}
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -100,18 +85,18 @@ def _plan_errors(plan: Plan) -> Iterator[str]:
         yield "found brokers that are duplicate or not sorted by id"
     if not _is_ascending([topic.topic for topic in plan.topics]):
         yield "found topics that are duplicate or not sorted by name"
-    if len({metric_name(topic.topic) for topic in plan.topics}) < len(plan.topics):
+    if len({types.metric_name(topic.topic) for topic in plan.topics}) < len(plan.topics):
         yield 'found two topic names that differ only in "." and "_", which Kafka does not allow'
     for topic in plan.topics:
         yield from (f"topic {quote(topic.topic)}: {message}" for message in _topic_errors(topic, plan))
-    if any(are_unplaced(topic.new_replicas()) for topic in plan.topics) and (
+    if any(types.are_unplaced(topic.new_replicas()) for topic in plan.topics) and (
         plan.bypasses_brokers or not plan.placed_by_brokers
     ):
         yield "found replicas without brokers, and no brokers that place them"
 
 
 def _topic_errors(topic: TopicPlan, plan: Plan) -> Iterator[str]:
-    if message := topic_name_problem(topic.topic):
+    if message := types.topic_name_problem(topic.topic):
         yield message
     if topic.before and topic.before.record_valid and topic.record_before is None:
         yield "found a valid ownership record before the changes that is absent"
@@ -207,7 +192,7 @@ def _move_errors(moves: Sequence[ReplicaMove]) -> Iterator[str]:
         if move.before == move.after:
             yield f"{where}: found equal replica lists before and after"
         for replicas in (move.before, move.after):
-            for _, message in find_assignment_errors({0: replicas}):
+            for _, message in types.find_assignment_errors({0: replicas}):
                 yield f"{where}: {message}"
         if not move.kinds or not _is_ascending([kinds.index(kind) for kind in move.kinds]):
             yield f"{where}: found no reasons, or reasons that are duplicate or not in order"
@@ -239,14 +224,14 @@ def _election_errors(partitions: Sequence[LeaderChange]) -> Iterator[str]:
             yield f"partition {each.partition}: found equal leaders before and after"
 
 
-def _replica_list_errors(replicas: Sequence[Replicas]) -> Iterator[str]:
+def _replica_list_errors(replicas: Sequence[types.Replicas]) -> Iterator[str]:
     if not replicas:
         yield "found no partitions in a change that adds partitions"
-    if are_unplaced(replicas):
-        if len(set(replicas)) > 1 or set(replicas[0]) != {UNPLACED}:
+    if types.are_unplaced(replicas):
+        if len(set(replicas)) > 1 or set(replicas[0]) != {types.UNPLACED}:
             yield "found replica lists that name brokers in part, or are of different length"
         return
-    for partition, message in find_assignment_errors(dict(enumerate(replicas))):
+    for partition, message in types.find_assignment_errors(dict(enumerate(replicas))):
         yield f"replica list {partition}: {message}"
 
 
@@ -353,7 +338,7 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
         bypasses_brokers=fields["via"] == Via.ZOOKEEPER.value,
         owner=fields["owner"],
         keeps_records=fields.get("keepsRecords", True),
-        brokers=tuple(Broker(broker["id"], broker["rack"]) for broker in fields["brokers"]),
+        brokers=tuple(types.Broker(broker["id"], broker["rack"]) for broker in fields["brokers"]),
         topics=tuple(map(_decode_topic, fields["topics"])),
         unchanged=fields["unchanged"],
         orphans=tuple(fields["orphans"]),
@@ -373,16 +358,16 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
             version=None if rules["kafkaVersion"] is None else _decode_version(rules["kafkaVersion"]),
             allow_unknown_configs=tuple(rules["allowUnknownConfigs"]),
             broker_config=rules["brokerConfig"],
-            mode=ClusterMode(fields["mode"]),
+            mode=types.ClusterMode(fields["mode"]),
         ).with_relevant_settings(),
         min_version=_decode_version(rules["releaseAtLeast"]),
     )
 
 
-def _decode_version(text: str) -> KafkaVersion:
-    version = parse_version(text)
-    if not MIN_KAFKA_VERSION <= version <= MAX_KAFKA_VERSION:
-        wanted = f"{format_version(MIN_KAFKA_VERSION)} to {format_version(MAX_KAFKA_VERSION)}"
+def _decode_version(text: str) -> types.KafkaVersion:
+    version = types.parse_version(text)
+    if not types.MIN_KAFKA_VERSION <= version <= types.MAX_KAFKA_VERSION:
+        wanted = f"{types.format_version(types.MIN_KAFKA_VERSION)} to {types.format_version(types.MAX_KAFKA_VERSION)}"
         raise _not_a_plan_error(f"found Kafka release {text}, wanted {wanted}")
     return version
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from topiarist.model.plan import Plan
     from topiarist.planning.without_specs import NudgePlan, UnmanageRequest
     from topiarist.ports import Cluster, OpenCluster
-    from topiarist.runs.modes import ApplyManifests
+    from topiarist.runs import modes
 
 
 # The ``topiarist nudge`` command: write the topic znodes of overlooked topics again, unchanged.
@@ -262,26 +262,22 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
 
 def _select_mode(
     settings: Settings, listener: TerminalListener, plan: str | None, reviewed: str | None, *, non_interactive: bool
-) -> ApplyManifests:
+) -> modes.ApplyManifests:
     """Return the mode that the options select; raise ``click.UsageError`` for options that exclude each other."""
     from topiarist.adapters.atomic_files import read_file
+    from topiarist.runs import modes
     from topiarist.runs.inputs import load_manifests
-    from topiarist.runs.modes import (
-        ApplyManifests,
-        ApplyReviewed,
-        ApplySavedPlan,
-        PlanFile,
-        require_no_planning_settings,
-    )
 
     if plan is not None:
         if reviewed is not None or settings.paths or settings.selection.text:
             other = "--reviewed" if reviewed is not None else settings.selection.text or "paths of manifests"
             raise click.UsageError(f"--plan applies the plan as saved: it cannot be combined with {other}")
-        require_no_planning_settings(settings)  # before the file is read
-        return ApplySavedPlan(settings, PlanFile(read_file(plan), plan), listener, non_interactive=non_interactive)
+        modes.require_no_planning_settings(settings)  # before the file is read
+        return modes.ApplySavedPlan(
+            settings, modes.PlanFile(read_file(plan), plan), listener, non_interactive=non_interactive
+        )
     inputs = load_manifests(settings, listener)
     if reviewed is not None:
-        file = PlanFile(read_file(reviewed), reviewed)
-        return ApplyReviewed(settings, inputs, file, non_interactive=non_interactive)
-    return ApplyManifests(settings, inputs, non_interactive=non_interactive)
+        file = modes.PlanFile(read_file(reviewed), reviewed)
+        return modes.ApplyReviewed(settings, inputs, file, non_interactive=non_interactive)
+    return modes.ApplyManifests(settings, inputs, non_interactive=non_interactive)

@@ -1,7 +1,11 @@
-"""The commands that explain: ``topiarist describe`` for topics, ``topiarist explain`` for words that a user meets.
+"""The commands that explain: ``topiarist describe`` topics, ``explain`` words that a user meets, ``check`` a cluster.
 
 ``describe`` reads each cluster and its topics from one moment (``_read_topics``), plans the manifests if there are any,
 and prints the result in the chosen format. Sends no write.
+
+``check`` shows what works with a cluster, what does not, and what its ``Cluster`` document needs. It reads each cluster
+once and sends no write, also none that is validated only: the first command of a new user needs no right to write, and
+a broker that does not know the flag would carry such a request out.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import click
 from topiarist.cli import formats, options, terminal
 from topiarist.cli.parameters import complete_topic
 from topiarist.cli.terminal import Settings
-from topiarist.errors import Exit
+from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.kafka.types import topic_name_problem
 from topiarist.text import format_count, quote
 
@@ -22,11 +26,12 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from topiarist.desired.resolve import Desired
+    from topiarist.inspection.check import ClusterCheck
     from topiarist.inspection.describe import Description, ResolvedTopic
+    from topiarist.model.spec import ClusterSpec
     from topiarist.model.state import ClusterState
-    from topiarist.ports import PartitionInspector
+    from topiarist.ports import OpenCluster, PartitionInspector
     from topiarist.runs.inputs import RunInputs
-
 
 # The ``topiarist explain`` command: what a reason, a topic config or a field of a manifest means.
 
@@ -185,7 +190,7 @@ def _read_topics(
     """
     from topiarist.inspection.describe import describe, select_topics
     from topiarist.model.state import TopicInspection, is_same_topic
-    from topiarist.planning.moves.leaders import add_elections, find_candidates
+    from topiarist.planning.moves.topic import add_elections, find_candidates
     from topiarist.planning.planner import make_plan
     from topiarist.reconcile import read_cluster, require_all_topics_planned
 
@@ -241,3 +246,57 @@ def _log_absent(query: str, desired: Desired, states: Mapping[str, ClusterState]
         message = f"{scope}{' and no manifest' if desired.targeted_clusters else ''} has a {subject}"
     hint = f"did you mean {', '.join(names)}?" if names else "" if is_pattern(query) else topic_name_problem(query)
     terminal.log(terminal.sanitize_lines(f"error: {message}" + (f"\n    {hint}" if hint else "")))
+
+
+@click.command(
+    "check",
+    cls=options.ClusterCommand,
+    epilog="""\b
+Examples:
+  topiarist check --bootstrap-servers b1:9092,b2:9092
+  topiarist check clusters.yaml
+  topiarist check clusters.yaml --cluster eu --format json
+
+\b
+Exit codes: 0 checked, whatever a cluster can do; 1 error, or a cluster could not be read; 2 usage error.
+""",
+)
+@options.manifests
+@options.connection
+@options.format_option(formats.CHECK_FORMATS)
+def check_command(form: str, **values: Any) -> None:
+    """Show what works with clusters, what does not and why, and what to write into their Cluster documents.
+
+    Reads every cluster once and writes nothing: read-only credentials are enough. A service that answers a part of
+    Kafka's protocol is used as far as it goes; plans and refusals name the same reasons.
+    """
+    from topiarist.runs.inputs import load_clusters
+    from topiarist.runs.sessions import ClusterSessions
+
+    settings = options.build_settings(values)
+    listener = terminal.TerminalListener(settings)
+    specs = load_clusters(settings, listener)
+    with ClusterSessions(specs, settings, listener, keep_open=False) as fleet:
+        checks = fleet.map_sessions(lambda name, cluster: _check(cluster, specs[name]))
+    for name, check in checks.items():
+        if check.error:
+            fleet.fail(check.error, name)
+    if checks or form != "text":
+        terminal.print_result(formats.CHECK_FORMATS[form](list(checks.values()), settings))
+    raise click.exceptions.Exit(int(fleet.error_code))
+
+
+def _check(cluster: OpenCluster, spec: ClusterSpec) -> ClusterCheck:
+    """Return the check of a cluster; that of its capabilities alone if its topics cannot be read."""
+    from topiarist.inspection.check import ClusterCheck, check_state
+    from topiarist.model.access import KafkaAccess
+    from topiarist.reconcile import read_cluster
+
+    try:
+        return check_state(spec, read_cluster(cluster, spec.cluster_id), cluster.find_allowed_operations())
+    except TopiaristError as error:
+        is_known = isinstance(spec.access, KafkaAccess) and error.reason is not Reason.WRONG_CLUSTER
+        if not is_known or error.reason.retryable:
+            raise
+        parts = cluster.read_cluster_id(), cluster.find_capabilities()
+        return ClusterCheck(spec, *parts, error=error, allowed=cluster.find_allowed_operations())

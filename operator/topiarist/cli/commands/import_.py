@@ -13,7 +13,7 @@ import click
 
 from topiarist.adapters import atomic_files
 from topiarist.adapters.manifests import yaml_text
-from topiarist.adapters.manifests.texts import read_documents
+from topiarist.adapters.manifests.diagnose import read_foreign_files
 from topiarist.cli import options, terminal
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Reason, TopiaristError
 from topiarist.importers.formats import FORMATS, ImportResult, import_documents
@@ -62,7 +62,7 @@ def command(
     """
     if folder is not None:
         atomic_files.require_empty_folder(folder)
-    found = [*read_documents(paths, sys.stdin.buffer)]
+    found = [*read_foreign_files(paths, sys.stdin.buffer)]
     result = import_documents(source, [each for each in found if isinstance(each, ForeignDocument)], cluster)
     if folder is None:
         terminal.print_result(yaml_text.dump_documents(result.documents) if result.documents else "")

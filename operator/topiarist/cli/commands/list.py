@@ -28,7 +28,7 @@ from topiarist.model.usage import DAY_S
 from topiarist.text import quote
 
 if TYPE_CHECKING:
-    from topiarist.inspection.upgrade_check import UpgradeReport
+    from topiarist.inspection.check import UpgradeReport
     from topiarist.model.spec import ClusterSpec, TopicSpec
     from topiarist.ports import PartitionInspector
 
@@ -90,18 +90,18 @@ def upgrade_check_command(target: KafkaVersion, offline: bool, use_exit_code: bo
 
 
 def _check_offline(settings: Settings, target: KafkaVersion) -> tuple[list[UpgradeReport], Exit]:
-    from topiarist.inspection.upgrade_check import check_specs
+    from topiarist.inspection.check import check_upgrade_of_specs
     from topiarist.runs.inputs import load_manifests
 
     listener = terminal.TerminalListener(replace(settings, verbosity=-1))
     desired = load_manifests(settings, listener, offline=True, with_policies=False).desired
     return [
-        check_specs(spec, target, desired.specs[name]) for name, spec in sorted(desired.clusters.items())
+        check_upgrade_of_specs(spec, target, desired.specs[name]) for name, spec in sorted(desired.clusters.items())
     ], Exit.DONE
 
 
 def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[UpgradeReport], Exit]:
-    from topiarist.inspection.upgrade_check import check_state
+    from topiarist.inspection.check import check_upgrade
     from topiarist.reconcile import read_cluster
     from topiarist.runs.inputs import load_if_given, require_addresses
     from topiarist.runs.sessions import ClusterSessions
@@ -113,7 +113,7 @@ def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[Upgr
 
     def check(name: str, cluster: PartitionInspector) -> UpgradeReport:
         state = read_cluster(cluster, clusters[name].cluster_id)
-        return check_state(state, clusters[name], target, desired.specs[name] if settings.paths else ())
+        return check_upgrade(state, clusters[name], target, desired.specs[name] if settings.paths else ())
 
     with ClusterSessions(clusters, settings, listener, keep_open=False) as fleet:
         reports = fleet.map_clusters(check)

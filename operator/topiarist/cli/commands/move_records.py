@@ -1,6 +1,6 @@
 """The ``topiarist move-records`` command: move ownership records from ZooKeeper to the topic of records.
 
-``adapters.move_records`` does the work. A cluster takes part if its document has both sections.
+``adapters.open_cluster`` does the work. A cluster takes part if its document has both sections.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from topiarist.adapters.move_records import MovePreview, RecordsMove
+from topiarist.adapters.open_cluster import MovePreview, RecordsMove
 from topiarist.cli import options, terminal
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Location

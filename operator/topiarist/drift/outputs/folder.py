@@ -26,8 +26,8 @@ from topiarist.drift.findings import DriftClass, Severity
 from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, SUMMARY_FILE, name_pending
 from topiarist.drift.outputs import html
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.run_options import Risk
-from topiarist.output.markdown.escape import escape_prose, format_code, format_table_cell
+from topiarist.model.plan import Risk
+from topiarist.output.markdown.sections import escape_prose, format_code, format_table_cell
 from topiarist.output.text.layout import humanize_config_value
 from topiarist.planning.risk import Effect
 from topiarist.text import format_count, humanize_duration, printable

@@ -16,17 +16,18 @@ from heapq import heapify, heappop, heappush
 from msgspec import Struct, field
 
 from topiarist.errors import Diagnostic
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import Risk
+from topiarist.model.plan import Plan, Risk
 from topiarist.output import groups
-from topiarist.output.markdown.escape import (
+from topiarist.output.markdown.sections import (
+    PRIORITY_CRITICAL,
+    Section,
+    build_sections,
     escape_prose,
     format_code,
     format_code_list,
     format_html_code,
     format_table_cell,
 )
-from topiarist.output.markdown.sections import PRIORITY_CRITICAL, Section, build_sections
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_summary_line
 from topiarist.output.view import CLUSTER_WIDE_REASONS, relative_location

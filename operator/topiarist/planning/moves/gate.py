@@ -26,7 +26,7 @@ from topiarist.kafka.types import INT_MAX, Broker, KafkaVersion, Replicas, cap_m
 from topiarist.model.moves import LeaderChange, ReplicaMove
 from topiarist.model.plan import Issue, MoveReplicas, Plan, TopicPlan, withhold
 from topiarist.model.state import PartitionState, Reassignment, TopicInspection, TopicState
-from topiarist.planning.moves.leaders import find_election_problem
+from topiarist.planning.moves.topic import find_election_problem
 from topiarist.text import format_count
 
 # Compares a move with what a cluster shows, by value: not begun, under way, done, or something else.

@@ -19,13 +19,7 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from topiarist.kafka.placement import (
-    AssignmentError,
-    alternate_racks,
-    derive_start_and_shift,
-    get_placer,
-    prepare_brokers,
-)
+from topiarist.kafka import placement
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import Load, compute_broker_load
@@ -59,7 +53,7 @@ class ReplicaPicker:
         """The brokers that may take replicas, by id."""
         racked = all(broker.rack is not None for broker in brokers)
         self._has_racks = any(broker.rack is not None for broker in brokers)
-        self._order = alternate_racks(brokers) if racked else tuple(sorted(broker.id for broker in brokers))
+        self._order = placement.alternate_racks(brokers) if racked else tuple(sorted(broker.id for broker in brokers))
         self._rack_by_broker: dict[int, str | int] = {
             broker.id: broker.id if broker.rack is None else broker.rack for broker in brokers
         }
@@ -170,10 +164,12 @@ class ReplicaPicker:
         return self._topic_led[broker], topic_held, self._led[broker], held
 
 
-def too_few_brokers_error(width: int, takers: int) -> AssignmentError:
+def too_few_brokers_error(width: int, takers: int) -> placement.AssignmentError:
     """Return the error for a list that needs more brokers than there are."""
     able = f"{format_count(takers, 'broker')} can take replicas"
-    return AssignmentError("invalid_replication_factor", f"found {width} replicas for one partition, but {able}")
+    return placement.AssignmentError(
+        "invalid_replication_factor", f"found {width} replicas for one partition, but {able}"
+    )
 
 
 # Drains brokers: another broker takes the position of each of their replicas, and nothing else changes.
@@ -286,8 +282,8 @@ def _continue_sequence(
 ) -> tuple[Replicas, ...] | None:
     """Return Kafka's lists at the higher factor; None if Kafka's placement does not give the present lists."""
     try:
-        placer = get_placer(prepare_brokers(takers, rack_mode))
-    except AssignmentError:
+        placer = placement.get_placer(placement.prepare_brokers(takers, rack_mode))
+    except placement.AssignmentError:
         return None
     # A raise that was interrupted has left lists of two lengths, so the shortest one is inferred from.
     width = min(map(len, lists), default=0)
@@ -353,13 +349,6 @@ def kafka_bounds(lists: Sequence[Replicas], brokers: int) -> SpreadBounds:
     widths = [len(replicas) for replicas in lists] or [0]
     fewest, extra = divmod(len(lists), max(brokers, 1))
     return SpreadBounds(min(widths) * fewest, max(widths) * (fewest + bool(extra)))
-
-
-def is_uneven(lists: Sequence[Replicas], picker: ReplicaPicker) -> bool:
-    """Return whether a broker holds more or less of a topic than Kafka's placement would leave it."""
-    counts = Counter(broker for replicas in lists for broker in replicas)
-    held = [counts[broker.id] for broker in picker.takers]
-    return not kafka_bounds(lists, len(held)).contain(held)
 
 
 def spread(lists: Sequence[Replicas], picker: ReplicaPicker, *, within_one: bool = False) -> tuple[Replicas, ...]:
@@ -580,8 +569,8 @@ class MovePlanner:
 
     def _derive_start_and_shift(self, topic: str, picker: ReplicaPicker) -> tuple[int, int] | None:
         try:
-            return derive_start_and_shift(topic, prepare_brokers(picker.takers, self._rack_mode))
-        except AssignmentError:
+            return placement.derive_start_and_shift(topic, placement.prepare_brokers(picker.takers, self._rack_mode))
+        except placement.AssignmentError:
             return None
 
 

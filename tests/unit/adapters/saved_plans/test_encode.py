@@ -29,12 +29,13 @@ from topiarist.model.plan import (
     Issue,
     Load,
     Plan,
+    Risk,
     RiskAssessment,
+    RunOptions,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord, WriteBlock
 from topiarist.planning.planner import make_plan

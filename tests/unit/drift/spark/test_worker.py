@@ -31,7 +31,7 @@ from topiarist.drift.spark.worker import (
 )
 from topiarist.drift.task import Caches, Shipped
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import RunOptions
 
 SHIPPED = Shipped(Desired({}, {}), RunOptions(), "2025-01-31T12:00:00Z")
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.repo.github_markdown import parse_page
-from topiarist.output.markdown.escape import (
+from topiarist.output.markdown.sections import (
     escape_prose,
     format_code,
     format_code_block,

@@ -26,12 +26,12 @@ from topiarist.model.plan import (
     Load,
     MoveReplicas,
     Plan,
+    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, find_origin
 from topiarist.model.state import WriteBlock
 from topiarist.output.markdown import plan as plan_

@@ -21,12 +21,12 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Plan,
+    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, LimitedResource, LimitUsage, ValueOrigin
 from topiarist.output.markdown.sections import build_sections, format_config_item, format_diff
 from topiarist.output.view import view_changes

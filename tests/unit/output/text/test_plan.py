@@ -24,12 +24,12 @@ from topiarist.model.plan import (
     DeleteTopic,
     Issue,
     MoveReplicas,
+    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord
 from topiarist.output.text.layout import TextLayout

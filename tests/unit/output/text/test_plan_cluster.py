@@ -25,12 +25,13 @@ from topiarist.model.plan import (
     Load,
     MoveReplicas,
     Plan,
+    Risk,
     RiskAssessment,
+    RunOptions,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import WriteBlock
 from topiarist.output.groups import count_plan, count_plans

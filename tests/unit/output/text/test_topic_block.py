@@ -32,18 +32,24 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     ReleaseOwnership,
+    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import Risk
 from topiarist.model.spec import ValueOrigin
 from topiarist.model.state import OwnershipRecord
 from topiarist.output.groups import GroupedItems, group_items
 from topiarist.output.text.layout import TextLayout, format_value
-from topiarist.output.text.plan import format_plans, format_summaries, format_topic_plan
-from topiarist.output.text.topic_block import format_config_lines, format_partitions, format_risks
+from topiarist.output.text.plan import (
+    format_config_lines,
+    format_partitions,
+    format_plans,
+    format_risks,
+    format_summaries,
+    format_topic_plan,
+)
 from topiarist.output.view import summarize, view_changes, view_topic
 
 GROW = AddPartitions(1200, (1,), ((1,), (2,)), KEY_REMAPPING_RISK)

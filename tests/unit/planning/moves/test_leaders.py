@@ -28,12 +28,13 @@ from topiarist.model.plan import (
     ElectLeaders,
     MoveReplicas,
     Plan,
+    Risk,
+    RunOptions,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
     compute_broker_load_after,
 )
-from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import (
     LEADER_DURING_DELETE,
@@ -45,7 +46,7 @@ from topiarist.model.state import (
     TopicState,
     WriteBlock,
 )
-from topiarist.planning.moves.leaders import add_elections, find_candidates, find_elections, only_moves, without_moves
+from topiarist.planning.moves.topic import add_elections, find_candidates, find_elections, only_moves, without_moves
 from topiarist.planning.preconditions import Validity, check_plan, simulate
 
 ELECTING = replace(PROD_CLUSTER, moves=MoveSettings(frozenset({MoveKind.LEADERS})))

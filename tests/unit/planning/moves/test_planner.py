@@ -16,13 +16,13 @@ from topiarist.planning.moves.planner import (
     RaiseMethod,
     ReplicaPicker,
     drain,
-    is_uneven,
     kafka_bounds,
     lower_factor,
     raise_factor,
     repair_racks,
     spread,
 )
+from vectors.move_kinds import is_uneven
 
 Lists = tuple[Replicas, ...]
 

@@ -9,8 +9,7 @@ from support.builders import PROD_CLUSTER, state, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import MoveKind, MoveSettings, ReplicaMove, RequestedReassignment
-from topiarist.model.plan import Plan, TopicPlan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError
 from topiarist.planning.preconditions import simulate

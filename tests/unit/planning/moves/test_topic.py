@@ -36,8 +36,7 @@ from topiarist.model.moves import (
     ReplicaMove,
     RequestedReassignment,
 )
-from topiarist.model.plan import MoveReplicas, TopicPlan, compute_broker_load_after
-from topiarist.model.run_options import Risk, RunOptions
+from topiarist.model.plan import MoveReplicas, Risk, RunOptions, TopicPlan, compute_broker_load_after
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.moves.ledger import make_batches

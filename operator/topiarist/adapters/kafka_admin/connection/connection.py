@@ -16,8 +16,12 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from topiarist import __version__
-from topiarist.adapters.kafka_admin.protocol.codec import MalformedMessage
-from topiarist.adapters.kafka_admin.protocol.messages import ApiVersionsRequest, decode_response, encode_request
+from topiarist.adapters.kafka_admin.protocol.messages import (
+    ApiVersionsRequest,
+    MalformedMessage,
+    decode_response,
+    encode_request,
+)
 from topiarist.errors import Reason, TopiaristError
 
 # Topic ids: 16 bytes in the protocol, and text of 22 characters in Kafka's tools and in topiarist's records.

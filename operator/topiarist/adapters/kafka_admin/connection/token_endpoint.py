@@ -1,7 +1,16 @@
-"""Tokens for OAUTHBEARER: the grant of client credentials (RFC 6749, section 4.4), from an HTTPS endpoint.
+"""Tokens for OAUTHBEARER, from an endpoint or by AWS credentials.
+
+``TokenEndpoint`` asks by the grant of client credentials (RFC 6749, section 4.4), from an HTTPS endpoint.
 
 The client proves itself by a secret, or by a statement that its key signs (private_key_jwt, RFC 7523). Both are sent to
 the endpoint and nowhere else: no redirect is followed, and no message contains a secret, a statement or a token.
+
+``AwsTokens`` makes those of Amazon MSK: a request ``kafka-cluster:Connect`` that is signed by AWS credentials and never
+sent.
+
+The only place of the library ``botocore``, which the extra ``aws`` installs. It finds the credentials, and signs as
+Amazon's own signer for Python does, which brings boto3 along for the same three calls. The broker sends the request
+of the token to AWS, and so learns the identity.
 """
 
 from __future__ import annotations
@@ -9,6 +18,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -16,11 +26,12 @@ import urllib.request
 import uuid
 from typing import Any, NamedTuple
 
-from topiarist.adapters import keys, tls
+from topiarist import __version__
+from topiarist.adapters import tls
 from topiarist.adapters.http_client import MAX_ANSWER_BYTES, NoAnswer, build_opener, exchange
 from topiarist.adapters.kafka_admin.connection.authentication import is_token
-from topiarist.errors import Reason, TopiaristError
-from topiarist.model.access import SaslOAuth, Tls
+from topiarist.errors import Reason, TopiaristError, missing_packages_error
+from topiarist.model.access import SaslAwsIam, SaslOAuth, Tls
 from topiarist.text import printable, quote
 
 _USABLE_SHARE = 0.8
@@ -78,11 +89,11 @@ class TokenEndpoint:
             return tls.read_secret(login.client_secret)
         now = int(time.time())
         claims: dict[str, Any] = {"iss": login.client_id, "sub": login.client_id, "aud": login.token_endpoint}
-        claims |= {"jti": str(uuid.uuid4()), "iat": now, "exp": now + keys.ASSERTION_LIFETIME_S}
+        claims |= {"jti": str(uuid.uuid4()), "iat": now, "exp": now + tls.ASSERTION_LIFETIME_S}
         try:
             key = tls.read_file(login.proof, tls.MAX_CERTIFICATE_BYTES)
-            return keys.sign_assertion(key, claims, login.client_key_id)
-        except keys.KeyProblem as problem:
+            return tls.sign_assertion(key, claims, login.client_key_id)
+        except tls.KeyProblem as problem:
             raise tls.credentials_error(login.proof, str(problem)) from None
 
     def _build_request(self, proof: str) -> urllib.request.Request:
@@ -160,3 +171,104 @@ def _is_loopback(host: str) -> bool:
 def _without(secret: str, text: str) -> str:
     """Return text of the endpoint for a message, or nothing if it contains the secret."""
     return "" if secret in text or urllib.parse.quote_plus(secret) in text else printable(text, 200)
+
+
+TOKEN_LIFETIME_S = 900
+"""Seconds for which a token is valid: the maximum that MSK accepts."""
+
+_SERVICE, _ACTION = "kafka-cluster", "kafka-cluster:Connect"
+_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\.?$")
+_HINTS = {
+    "ProfileNotFound": "write profile as the AWS configuration has it",
+    "ExpiredToken": "log in to AWS again",
+    "ExpiredTokenException": "log in to AWS again",
+    "TokenRetrievalError": "log in to AWS again: aws sso login",
+    "UnauthorizedSSOTokenError": "log in to AWS again: aws sso login",
+    "SSOTokenLoadError": "log in to AWS: aws sso login",
+    "AccessDenied": "let the credentials assume roleArn: its trust policy, and sts:AssumeRole",
+    "SignatureDoesNotMatch": "correct the clock of this machine, or the secret key",
+    "RequestTimeTooSkewed": "correct the clock of this machine",
+    "RequestExpired": "correct the clock of this machine",
+}
+"""Remedies for errors of AWS, by their code or class."""
+
+
+class AwsTokens:
+    """The tokens of one session: each login has its own, and the credentials are renewed before they expire."""
+
+    def __init__(self, login: SaslAwsIam) -> None:
+        self._login = login
+        self._credentials: Any = None
+
+    def check(self) -> None:
+        """Raise ``PrerequisiteMissing`` without the library; credentials may need AWS, and are found at the login."""
+        _import_botocore()
+
+    def token(self, deadline: float, host: str) -> str:
+        """Return a token. Raises ``CredentialsInvalid``, ``AuthenticationFailed`` and ``Unreachable``."""
+        region = _REGION.search(host.lower())
+        if region and region[1] != self._login.region:
+            message = f"region: found {self._login.region}, but {host} is in {region[1]}"
+            raise self._error(Reason.CREDENTIALS_INVALID, message, f"write region: {region[1]}")
+        botocore = _import_botocore()
+        try:
+            return tls.run_with_deadline(self._sign, deadline, "AWS did not answer in time")
+        except botocore.exceptions.ClientError as error:
+            found = error.response.get("Error", {})
+            code, text = str(found.get("Code", "")), printable(str(found.get("Message") or ""), 300)
+            message = f"AWS refuses the credentials: {text or code} ({code})"
+            raise self._error(Reason.AUTHENTICATION_FAILED, message, _HINTS.get(code, "")) from None
+        except (botocore.exceptions.HTTPClientError, botocore.exceptions.ConnectionError, TimeoutError) as error:
+            raise self._error(Reason.UNREACHABLE, f"cannot get credentials: {printable(str(error), 300)}") from None
+        except (botocore.exceptions.BotoCoreError, RuntimeError) as error:
+            # A RuntimeError says that credentials have expired although they were renewed.
+            hint = _HINTS.get(type(error).__name__, "")
+            message = f"cannot get credentials of AWS: {printable(str(error), 300)}"
+            raise self._error(Reason.CREDENTIALS_INVALID, message, hint) from None
+
+    def forget_token(self) -> None:
+        """Find the credentials again at the next login."""
+        self._credentials = None
+
+    def _sign(self) -> str:
+        from botocore.auth import SigV4QueryAuth
+        from botocore.awsrequest import AWSRequest
+
+        region = self._login.region
+        if self._credentials is None:
+            self._credentials = self._find_credentials()
+        request = AWSRequest("GET", f"https://kafka.{region}.amazonaws.com/", params={"Action": _ACTION})
+        signed = self._credentials.get_frozen_credentials()
+        SigV4QueryAuth(signed, _SERVICE, region, expires=TOKEN_LIFETIME_S).add_auth(request)
+        url = f"{request.url}&User-Agent=topiarist-{__version__}"
+        return base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+
+    def _find_credentials(self) -> Any:
+        """Return the credentials of the profile or of the default chain, or those of the role that they assume."""
+        from botocore import credentials, session
+
+        login = self._login
+        found = session.Session(profile=login.profile or None)
+        found.set_config_variable("region", login.region)
+        source = found.get_credentials()
+        if source is None:
+            message = "found no AWS credentials in the environment, the AWS configuration, or of this machine"
+            raise self._error(Reason.CREDENTIALS_INVALID, message, "set AWS_PROFILE or profile, or run where a role is")
+        if not login.role_arn:
+            return source
+        fetcher = credentials.AssumeRoleCredentialFetcher(
+            found.create_client, source, login.role_arn, extra_args={"RoleSessionName": login.session_name}
+        )
+        return credentials.DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
+
+    def _error(self, reason: Reason, message: str, hint: str = "") -> TopiaristError:
+        return TopiaristError(reason, f"{self._login.location}: {message}", hint)
+
+
+def _import_botocore() -> Any:
+    try:
+        import botocore.exceptions
+        import botocore.session
+    except ImportError:
+        raise missing_packages_error("aws", "a login by AWS_MSK_IAM") from None
+    return botocore

@@ -28,14 +28,7 @@ from topiarist.adapters.kafka_admin.read.metadata import OVERRIDE, decode_metada
 from topiarist.adapters.kafka_admin.read.sync import build_list_reassignments, decode_reassignments, target_of
 from topiarist.adapters.kafka_admin.read.topic_reader import build_topic_state
 from topiarist.adapters.kafka_admin.records.codec import TopicRecord
-from topiarist.adapters.kafka_admin.write.requests import (
-    ADMIN_TIMEOUT_MS,
-    CLUSTER_AUTHORIZATION,
-    TOPIC_AUTHORIZATION,
-    UNKNOWN_TOPIC,
-    Element,
-    collect_elements,
-)
+from topiarist.adapters.kafka_admin.write import requests
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.kafka.types import Broker, Replicas
@@ -59,7 +52,7 @@ def build_reassignments(moves: Iterable[ReplicaMove]) -> Message:
     """Return the request that begins these moves. A target that is set already is set again, without effect."""
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic
     return AlterPartitionReassignmentsRequest(
-        timeout_ms=ADMIN_TIMEOUT_MS,
+        timeout_ms=requests.ADMIN_TIMEOUT_MS,
         allow_replication_factor_change=True,
         topics=[
             topic(
@@ -74,12 +67,12 @@ def build_reassignments(moves: Iterable[ReplicaMove]) -> Message:
     )
 
 
-def read_reassignments_answer(answer: Message, asked: Iterable[Partition]) -> Mapping[Partition, Element]:
+def read_reassignments_answer(answer: Message, asked: Iterable[Partition]) -> Mapping[Partition, requests.Element]:
     """Return the element of each partition; an error of the whole answer is that of each partition."""
     if answer.error_code:
-        return dict.fromkeys(asked, Element(answer.error_code, answer.error_message or ""))
+        return dict.fromkeys(asked, requests.Element(answer.error_code, answer.error_message or ""))
     found = (((topic.name, each.partition_index), each) for topic in answer.responses for each in topic.partitions)
-    return collect_elements(found, asked)
+    return requests.collect_elements(found, asked)
 
 
 def build_elections(partitions: Iterable[Partition]) -> Message:
@@ -91,16 +84,16 @@ def build_elections(partitions: Iterable[Partition]) -> Message:
             topic(topic=name, partitions=[partition for _, partition in of_topic])
             for name, of_topic in groupby(sorted(partitions), key=lambda each: each[0])
         ],
-        timeout_ms=ADMIN_TIMEOUT_MS,
+        timeout_ms=requests.ADMIN_TIMEOUT_MS,
     )
 
 
-def read_elections_answer(answer: Message, asked: Iterable[Partition]) -> Mapping[Partition, Element]:
+def read_elections_answer(answer: Message, asked: Iterable[Partition]) -> Mapping[Partition, requests.Element]:
     """Return the element of each partition; an error of the whole answer is that of each partition."""
     if answer.error_code:
-        return dict.fromkeys(asked, Element(answer.error_code))
+        return dict.fromkeys(asked, requests.Element(answer.error_code))
     results = answer.replica_election_results
-    return collect_elements(
+    return requests.collect_elements(
         (((result.topic, each.partition_id), each) for result in results for each in result.partition_result), asked
     )
 
@@ -245,7 +238,7 @@ class MoveReader:
         states: dict[str, Mapping[int, PartitionState]] = {}
         metadata = decode_metadata(answer)
         for name, code in metadata.errors.items():
-            if code != UNKNOWN_TOPIC:
+            if code != requests.UNKNOWN_TOPIC:
                 _require(code, "", f"topic {name}", "Describe on the topic")
         reassignments: dict[str, dict[int, Reassignment]] = {}
         for (name, partition), reassignment in before.items():
@@ -273,7 +266,7 @@ class MoveReader:
         if not names:
             return
         for result in self._session.any_broker().call(build_describe_configs(names, keys)).results:
-            if result.error_code != UNKNOWN_TOPIC:
+            if result.error_code != requests.UNKNOWN_TOPIC:
                 _require_read(result, f"topics/{result.resource_name}", "DescribeConfigs on the topic")
                 yield result.resource_name, result.configs
 
@@ -314,6 +307,6 @@ def _require(code: int | None, message: str, what: str, right: str) -> None:
     said = describe_error(code, message)
     if code in _TEMPORARY:
         raise _Temporary(f"{what}: {said}")
-    if code in (TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION):
+    if code in (requests.TOPIC_AUTHORIZATION, requests.CLUSTER_AUTHORIZATION):
         raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {what}: it needs the right {right}; {said}")
     raise TopiaristError(Reason.UNREADABLE, f"{what} cannot be read: {said}")

@@ -2,7 +2,7 @@
 
 The request AlterPartitionReassignments takes each partition by itself, so there is no barrier: at any moment the moves
 in flight are within the limits of one batch. Each time moves join, the run takes the lock, compares their topics by
-value, writes the record and the throttles (``batch_writer``), compares once more, and sends them; it gives up the lock
+value, writes the record and the throttles (``BatchWriter``), compares once more, and sends them; it gives up the lock
 while brokers copy. What became of a move is read from the cluster, never from an answer.
 
 The controller takes a target for a partition that another client moves, and drops the other one. So a partition that is
@@ -11,16 +11,24 @@ they concern a topic of the plan or leave no room.
 
 A run that ends at any moment leaves moves that the controller finishes; the next run recognizes them by their targets.
 Nothing is cancelled, also not after ``stop()``: a plan that moves back does that (``topiarist moves revert``).
+
+Kafka has no transaction over records, configs and reassignments, so the order is what a crash can be recovered from:
+the record comes first, and has the values that throttles are about to get beside those that they have. The next run
+compares both with what is there. A move has its throttle before it begins, and a throttle goes only when its moves are
+done. Configs have no compare-and-set: a change that another client makes between the look and the write is lost.
+
+A broker takes its own configs alone. One that cannot be reached copies nothing, so it needs no throttle; one that we
+throttled earlier stays in the record until a later run reaches it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from topiarist.adapters.kafka_admin.connection.connection import translate_errors
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message, translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter, acquire_unless_stopped
 from topiarist.adapters.kafka_admin.moves.look import (
     ELECTION_NOT_NEEDED,
     PREFERRED_LEADER_NOT_AVAILABLE,
@@ -28,13 +36,16 @@ from topiarist.adapters.kafka_admin.moves.look import (
     MoveReader,
     Partition,
     build_elections,
+    build_reassignments,
     read_elections_answer,
+    read_reassignments_answer,
 )
+from topiarist.adapters.kafka_admin.read.configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from topiarist.adapters.kafka_admin.records.codec import Records, RecordsStore
+from topiarist.adapters.kafka_admin.write import requests
 from topiarist.adapters.kafka_admin.write.chunks import ANSWER_TIMEOUT_S
-from topiarist.adapters.kafka_admin.write.requests import Certainty, Element
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import BatchRecord, LeaderChange, ReplicaMove
+from topiarist.model.moves import BatchRecord, ClearedMoves, LeaderChange, OwnThrottles, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.planning.moves.gate import ElectionJudgement
@@ -46,34 +57,229 @@ from topiarist.planning.moves.ledger import (
     fill_window,
     make_batches,
 )
-from topiarist.planning.moves.throttles import StallWatch, find_blocker, has_other_rate, require_rate
+from topiarist.planning.moves.throttles import (
+    EntityConfigs,
+    StallWatch,
+    find_blocker,
+    find_needed_throttles,
+    find_present_throttles,
+    has_other_rate,
+    require_rate,
+    update_throttles,
+)
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 from topiarist.throttle import sleep_unless_stopped
 
-_FIRST_POLL_S, _FAST_POLL_S, _SLOW_POLL_S, _FAST_POLLS = 0.1, 1.0, 3.0, 20
-_ACCEPTED = Certainty.ACCEPTED
+HINT_CONTINUE = "moves that were sent continue at the controller; the next run waits for them"
+
+_RESOURCES = {"topics": TOPIC_RESOURCE, "brokers": BROKER_RESOURCE}
+Changes = Mapping[str, Mapping[str, str | None]]
 
 
-class Mover:
-    """A run that carries out the moves of one plan; ``execute`` may be called once."""
+class BatchWriter:
+    """A writer for moves; the lock is held while its methods run.
+
+    ``batch`` is the record as it was read under the lock, and then as it was written. ``remark`` is called with each
+    fact about throttles of other clients.
+    """
 
     def __init__(
         self,
         session: Session,
         reader: MoveReader,
         records: RecordsStore,
-        plan: Plan,
-        options: MoveOptions,
-        stop: Callable[[], bool],
+        batch: BatchRecord | None,
+        remark: Callable[[str], None],
     ) -> None:
         self._session = session
         self._reader = reader
         self._records = records
+        self.batch = batch
+        self._remark = remark
+
+    def prepare(self, record: BatchRecord, rate: int) -> None:
+        """Compute the throttles of all moves of ``record``; write it with them, and then the throttles."""
+        needed = find_needed_throttles(record.moves, rate)
+        # The old rates stay until the end, as those of a batch do; the new rate replaces ours.
+        self._write(record, needed, final=False)
+
+    def replace_rate(self, rate: int) -> None:
+        """Give the moves of the record another rate."""
+        if self.batch is not None:
+            self._write(self.batch, find_needed_throttles(self.batch.moves, rate), final=True)
+
+    def end(self) -> None:
+        """Put the throttles back, and delete the record; keep what is left of it if a broker cannot be reached."""
+        if self.batch is None:
+            return
+        left = self._write(self.batch._replace(moves=()), {}, final=True)
+        rest = self.batch._replace(moves=(), throttles=left, replaced={}) if left else None
+        self._records.commit_batch(rest, hold=False)
+
+    def send_moves(self, moves: Sequence[ReplicaMove]) -> Mapping[Partition, requests.Element]:
+        """Send moves; return the element of each partition, without a code if it is not known whether they arrived."""
+        asked = [(move.topic, move.partition) for move in moves]
+        answer = self.send(build_reassignments(moves))
+        if answer is None:
+            return dict.fromkeys(asked, requests.Element(None))
+        return read_reassignments_answer(answer, asked)
+
+    def send(self, request: Message, connection: Connection | None = None) -> Message | None:
+        """Send a request once, to the controller if no ``connection`` is given; None if its outcome is not known.
+
+        It is sent again only after what says that nothing was done: not the controller, or nothing sent.
+        """
+        for is_last in (False, True):
+            try:
+                found = connection or self._session.controller()
+                self._records.require_fence()
+                answer = found.call(request, timeout=ANSWER_TIMEOUT_S)
+            except Disconnected as error:
+                if error.was_sent:
+                    return None
+                if is_last or connection:
+                    message = f"cannot send to the brokers: {error}"
+                    raise TopiaristError(Reason.UNREACHABLE, message, HINT_CONTINUE) from error
+                self._session.forget_controller()
+                continue
+            if getattr(answer, "error_code", 0) == requests.NOT_CONTROLLER and not is_last:
+                self._session.forget_controller()
+                continue
+            return answer
+        return None
+
+    def _write(self, record: BatchRecord, needed: EntityConfigs, *, final: bool) -> OwnThrottles:
+        """Write the record with its throttles, then the throttles; return what cannot be put back now."""
+        before: OwnThrottles = self.batch.throttles if self.batch else {}
+        earlier: OwnThrottles = self.batch.replaced if self.batch else {}
+        entities = {*needed, *before, *earlier}
+        current, unreachable = self._reader.read_throttles(entities)
+        present = find_present_throttles(current, self.batch) if self.batch else {}
+        kept = {
+            entity: before.get(entity) or earlier[entity] for entity in unreachable if entity in {*before, *earlier}
+        }
+        for entity, why in sorted(unreachable.items()):
+            self._remark(f"{entity}: its throttle cannot be changed now: {why}")
+        update = update_throttles(
+            {entity: values for entity, values in needed.items() if entity not in unreachable},
+            current,
+            {entity: values for entity, values in present.items() if entity not in unreachable},
+            final=final,
+        )
+        for remark in update.remarks:
+            self._remark(remark)
+        changes = {entity: _find_changes(current[entity], after) for entity, after in update.configs.items()}
+        throttles = {**update.own, **kept}
+        replaced = {entity: present[entity] for entity in changes if entity in present}
+        self.batch = record._replace(throttles=throttles, replaced=replaced)
+        if final and not record.moves:
+            # The end: until the throttles are back, the record has the values that they have.
+            self.batch = record._replace(throttles={**present, **kept}, replaced={})
+        self._records.commit_batch(self.batch, hold=True)
+        self._send_changes(changes)
+        return kept
+
+    def _send_changes(self, changes: Changes) -> None:
+        by_kind: dict[str, dict[str, Mapping[str, str | None]]] = {"topics": {}, "brokers": {}}
+        for entity, values in sorted(changes.items()):
+            kind, _, name = entity.partition("/")
+            by_kind[kind][name] = values
+        if by_kind["topics"]:
+            self._send_configs("topics", by_kind["topics"], None)
+        for broker, values in by_kind["brokers"].items():
+            try:
+                connection = self._session.broker(int(broker))
+            except Disconnected as error:
+                message = f"cannot send to brokers/{broker}: {error}"
+                raise TopiaristError(Reason.UNREACHABLE, message, HINT_CONTINUE) from error
+            self._send_configs("brokers", {broker: values}, connection)
+
+    def _send_configs(self, kind: str, changes: Changes, connection: Connection | None) -> None:
+        request = requests.build_alter_configs(changes, resource_type=_RESOURCES[kind])
+        answer = self.send(request, connection)
+        if answer is None:
+            message = f"no answer to the throttles of {', '.join(f'{kind}/{name}' for name in [*changes][:3])}"
+            raise TopiaristError(Reason.UNREACHABLE, message, HINT_CONTINUE)
+        for name, element in requests.read_config_answer(answer, changes).elements.items():
+            entity = f"{kind}/{name}"
+            if element.code == requests.UNKNOWN_TOPIC:
+                self._remark(f"{entity} was deleted, with its throttle")
+            elif element.code != 0:
+                raise _write_error(entity, element)
+
+
+def _find_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Mapping[str, str | None]:
+    keys = sorted(before.keys() | after.keys())
+    return {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
+
+
+def _write_error(what: str, element: requests.Element) -> TopiaristError:
+    reason = Reason.NO_PERMISSION if element.is_denied else Reason.WRITE_FAILED
+    right = f": it needs the right AlterConfigs on the {'topic' if what.startswith('topics/') else 'cluster'}"
+    message = f"the throttle of {what} was not written{right if element.is_denied else ''}: {element.words}"
+    return TopiaristError(reason, message, HINT_CONTINUE)
+
+
+def acquire_unless_stopped(records: RecordsStore, stop: Callable[[], bool]) -> Records | None:
+    """Wait for the lock and read the records; return None if ``stop()`` became true before."""
+    if stop():
+        return None
+    try:
+        return records.acquire(stop)
+    except TopiaristError as error:
+        if error.reason is Reason.LOCKED and stop():
+            return None
+        raise
+
+
+def clear_moves(session: Session, reader: MoveReader, records: RecordsStore) -> ClearedMoves | None:
+    """Clear the record of an ended run, and put its throttles back, under the lock; return None if there is none.
+
+    The next run of the same owner does this by itself. A user does it by hand if no run is going to continue.
+    Raises ``TopiaristError``: ReassignmentInProgress while a move of the record is in flight.
+    """
+    if records.read().moves is None:
+        return None
+    known = records.acquire(lambda: False)
+    try:
+        if known.moves is None:
+            return None
+        look = reader.look(())
+        moves = known.moves.moves
+        # A target of another client counts too: its brokers may copy the same replicas.
+        copying = [move for move in moves if look.target_of((move.topic, move.partition))]
+        if copying:
+            message = f"{format_count(len(copying), 'partition')} in flight: brokers copy, and need the throttles"
+            raise TopiaristError(Reason.REASSIGNMENT_IN_PROGRESS, message, HINT_CONTINUE)
+        remarks: dict[str, None] = {}
+        BatchWriter(session, reader, records, known.moves, remarks.setdefault).end()
+        return ClearedMoves(known.moves, tuple(remarks))
+    finally:
+        records.release()
+
+
+_FIRST_POLL_S, _FAST_POLL_S, _SLOW_POLL_S, _FAST_POLLS = 0.1, 1.0, 3.0, 20
+_ACCEPTED = requests.Certainty.ACCEPTED
+
+
+class MoveAccess(NamedTuple):
+    """The session, reader and records of the moves and elections of one run; ``stop()`` returns whether to end it."""
+
+    session: Session
+    reader: MoveReader
+    records: RecordsStore
+    stop: Callable[[], bool]
+
+
+class Mover:
+    """A run that carries out the moves of one plan; ``execute`` may be called once."""
+
+    def __init__(self, access: MoveAccess, plan: Plan, options: MoveOptions) -> None:
+        self._session, self._reader, self._records, self._stop = access
         self._owner = plan.owner
         self._options = options
         self._settings = options.settings
-        self._stop = stop
         self._ledger = MoveLedger(plan, options)
         self._known = Records()
         self._ready: tuple[ReplicaMove, ...] = ()
@@ -201,7 +407,7 @@ class Mover:
         if mine and self._known.moves:
             source = f"owner {self._known.moves.owner}" if self._is_blocked_by_owner(mine) else "an earlier run"
             return f"{format_count(len(mine), 'partition')} of {source}"
-        return _describe_others(blocking)
+        return f"a reassignment of {format_count(len(blocking), 'partition')} by another client"
 
     def _send(self, moves: Sequence[ReplicaMove]) -> None:
         """Send those of ``moves`` that are still ready, with their record and throttles."""
@@ -252,13 +458,13 @@ class Mover:
         self._read_elements(moves, elements)
         self._report(self._ledger.in_flight.values())
 
-    def _read_elements(self, moves: Sequence[ReplicaMove], elements: Mapping[Partition, Element]) -> None:
+    def _read_elements(self, moves: Sequence[ReplicaMove], elements: Mapping[Partition, requests.Element]) -> None:
         """Note what was accepted or may have been; close the topics of what was refused."""
         until = time.monotonic() + ANSWER_TIMEOUT_S
         for move in moves:
             key = move.topic, move.partition
             element = elements[key]
-            if element.certainty in (Certainty.UNKNOWN, Certainty.LATE):
+            if element.certainty in (requests.Certainty.UNKNOWN, requests.Certainty.LATE):
                 self._in_doubt[key] = until
                 self._ledger.add_sent([move])
             elif element.certainty is _ACCEPTED:
@@ -319,7 +525,7 @@ class Mover:
         self._ledger.report((self._ledger.number, batches), copying, waiting_for)
 
 
-def _refused_outcome(move: ReplicaMove, element: Element) -> Outcome:
+def _refused_outcome(move: ReplicaMove, element: requests.Element) -> Outcome:
     message = f"partition {move.partition} was not moved: the brokers answered {element.words}"
     if element.is_denied:
         message = f"no permission: it needs the right Alter on the cluster; {message}"
@@ -337,10 +543,6 @@ _REFUSALS = {
 """The reasons of refusals: no such topic, another factor, a target that is not registered, a reassignment."""
 
 
-def _describe_others(others: Collection[Partition]) -> str:
-    return f"a reassignment of {format_count(len(others), 'partition')} by another client"
-
-
 # Carry out the elections of a plan: request preferred leaders, and read which partitions have them.
 #
 # The request ElectLeaders answers for each partition, and the controller has decided by then: nothing is left in place
@@ -352,20 +554,9 @@ def _describe_others(others: Collection[Partition]) -> str:
 class Elector:
     """A run that carries out the elections of one plan; ``execute`` may be called once."""
 
-    def __init__(
-        self,
-        session: Session,
-        reader: MoveReader,
-        records: RecordsStore,
-        plan: Plan,
-        options: MoveOptions,
-        stop: Callable[[], bool],
-    ) -> None:
-        self._session = session
-        self._reader = reader
-        self._records = records
+    def __init__(self, access: MoveAccess, plan: Plan, options: MoveOptions) -> None:
+        self._session, self._reader, self._records, self._stop = access
         self._options = options
-        self._stop = stop
         self._ledger = ElectionLedger(plan, options)
 
     def execute(self) -> Iterator[Outcome]:
@@ -397,7 +588,7 @@ class Elector:
         finally:
             self._records.release()
         self._ledger.requests += 1
-        elements = read_elections_answer(answer, ready) if answer else dict.fromkeys(ready, Element(None))
+        elements = read_elections_answer(answer, ready) if answer else dict.fromkeys(ready, requests.Element(None))
         self._judge_sent(ready, elements, known)
         self._ledger.report()
 
@@ -409,7 +600,7 @@ class Elector:
         ]
 
     def _judge_sent(
-        self, partitions: Collection[Partition], elements: Mapping[Partition, Element], known: Records
+        self, partitions: Collection[Partition], elements: Mapping[Partition, requests.Element], known: Records
     ) -> None:
         """Compare the leaders of partitions after their election."""
         for topic, judgement in self._judge(partitions, known):
@@ -441,7 +632,7 @@ class Elector:
         return self._ledger.pending_outcome(topic, "the run was stopped")
 
 
-def _describe(change: LeaderChange, element: Element) -> str:
+def _describe(change: LeaderChange, element: requests.Element) -> str:
     """Return why a partition keeps another leader after its election."""
     where = f"broker {change.after} as the leader of partition {change.partition}"
     if element.code in (0, ELECTION_NOT_NEEDED):

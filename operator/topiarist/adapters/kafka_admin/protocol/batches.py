@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from topiarist.adapters.kafka_admin.protocol.messages import MalformedMessage, read_varint, write_varint
+
 # The checksum CRC-32C (RFC 3720, appendix B.4), by the arithmetic of large integers.
 #
 # Python has no function for it, and a loop over the bytes of a thousand records takes 0.1 s. The checksum is a
@@ -89,10 +91,6 @@ _COMPRESSION, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
 _ABORT = 0
 
 
-class MalformedBatch(ValueError):
-    """The bytes are not a batch that can be read; its text says why."""
-
-
 class BatchProducer(NamedTuple):
     """The producer of a batch, and the sequence number of its first record."""
 
@@ -136,13 +134,13 @@ def build_batch(
     body, count = bytearray(), 0
     for key, value in records:
         content = bytearray(b"\0")  # the attributes: none is in use
-        _append_varint(content, 0)  # the time after that of the batch
-        _append_varint(content, count)
+        _append_signed(content, 0)  # the time after that of the batch
+        _append_signed(content, count)
         for part in (key, value):
-            _append_varint(content, -1 if part is None else len(part))
+            _append_signed(content, -1 if part is None else len(part))
             content += part or b""
-        _append_varint(content, 0)  # headers
-        _append_varint(body, len(content))
+        _append_signed(content, 0)  # headers
+        _append_signed(body, len(content))
         body += content
         count += 1
     attributes = _TRANSACTIONAL if is_transactional else 0
@@ -153,7 +151,7 @@ def build_batch(
 
 
 def read_batches(data: bytes) -> Iterator[Batch]:
-    """Yield the whole batches of an answer, which may end within one. Raises ``MalformedBatch``."""
+    """Yield the whole batches of an answer, which may end within one. Raises ``MalformedMessage``."""
     start = 0
     while start + _LENGTH_END <= len(data):
         size = size_of_batch(data, start)
@@ -176,16 +174,16 @@ def has_valid_checksum(batch: bytes) -> bool:
 
 def _read_batch(data: bytes) -> Batch:
     if len(data) < _HEADER.size:
-        raise MalformedBatch("a batch with a wrong length")
+        raise MalformedMessage("a batch with a wrong length")
     base, _, _, layout, _, attributes, last, *_, producer_id, _, _, count = _HEADER.unpack_from(data)
     if layout != _FORMAT or not has_valid_checksum(data):
-        raise MalformedBatch("a batch with a wrong checksum or of an old format")
+        raise MalformedMessage("a batch with a wrong checksum or of an old format")
     if attributes & _COMPRESSION:
-        raise MalformedBatch("a compressed batch; set compression.type=uncompressed on the topic")
+        raise MalformedMessage("a compressed batch; set compression.type=uncompressed on the topic")
     try:
         records = tuple(_read_records(data, base, count))
     except IndexError:
-        raise MalformedBatch("a record with a wrong length") from None
+        raise MalformedMessage("a record with a wrong length") from None
     is_control = bool(attributes & _CONTROL)
     is_abort = is_control and bool(records) and (records[0].key or b"")[2:4] == _ABORT.to_bytes(2, "big")
     return Batch(base, base + last + 1, producer_id, bool(attributes & _TRANSACTIONAL), is_control, is_abort, records)
@@ -194,48 +192,36 @@ def _read_batch(data: bytes) -> Batch:
 def _read_records(data: bytes, base: int, count: int) -> Iterator[Record]:
     at = _HEADER.size
     for _ in range(count):
-        size, start = _read_varint(data, at)
-        _, at = _read_varint(data, start + 1)  # the time, after the attributes
-        delta, at = _read_varint(data, at)
+        size, start = _read_signed(data, at)
+        _, at = _read_signed(data, start + 1)  # the time, after the attributes
+        delta, at = _read_signed(data, at)
         key, at = _read_bytes(data, at)
         value, at = _read_bytes(data, at)
-        headers, at = _read_varint(data, at)
+        headers, at = _read_signed(data, at)
         for _ in range(headers):
             _, at = _read_bytes(data, at)
             _, at = _read_bytes(data, at)
         if at != start + size:
-            raise MalformedBatch("a record with a wrong length")
+            raise MalformedMessage("a record with a wrong length")
         yield Record(base + delta, key, value)
     if at != len(data):
-        raise MalformedBatch("bytes follow the last record of a batch")
+        raise MalformedMessage("bytes follow the last record of a batch")
 
 
 def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = _read_varint(data, at)
+    size, at = _read_signed(data, at)
     if size < 0:
         return None, at
     if at + size > len(data):
-        raise MalformedBatch("a record ends after its batch")
+        raise MalformedMessage("a record ends after its batch")
     return data[at : at + size], at + size
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number with its sign in the lowest bit and seven bits in each byte, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise MalformedBatch("a number has more than ten bytes")
+def _read_signed(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number with its sign in the lowest bit, and the position after it."""
+    value, at = read_varint(data, at, most=10)
+    return (value >> 1) ^ -(value & 1), at
 
 
-def _append_varint(out: bytearray, value: int) -> None:
-    value = (value << 1) ^ (value >> 63)
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
+def _append_signed(out: bytearray, value: int) -> None:
+    write_varint(out, (value << 1) ^ (value >> 63))

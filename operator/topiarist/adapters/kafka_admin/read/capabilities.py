@@ -21,25 +21,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     UnsupportedRequest,
     name_of,
 )
-from topiarist.adapters.kafka_admin.protocol.messages import (
-    AddPartitionsToTxnRequest,
-    AlterPartitionReassignmentsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DescribeConfigsRequest,
-    DescribeQuorumRequest,
-    ElectLeadersRequest,
-    EndTxnRequest,
-    FetchRequest,
-    FindCoordinatorRequest,
-    IncrementalAlterConfigsRequest,
-    InitProducerIdRequest,
-    ListOffsetsRequest,
-    ListPartitionReassignmentsRequest,
-    MetadataRequest,
-    ProduceRequest,
-)
+from topiarist.adapters.kafka_admin.protocol import messages
 from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata
 from topiarist.kafka.types import METADATA_LEVELS, ClusterMode, KafkaVersion
 from topiarist.model.state import GIVEN, UNKNOWN, Capabilities, Support
@@ -50,13 +32,13 @@ MIN_VERSION: KafkaVersion = (2, 8)
 NO_IDS = Support(False, "the brokers give topics no ids")
 
 _RECORDS = (
-    ListOffsetsRequest(),
-    FetchRequest(),
-    FindCoordinatorRequest(),
-    InitProducerIdRequest(),
-    AddPartitionsToTxnRequest(),
-    ProduceRequest(),
-    EndTxnRequest(),
+    messages.ListOffsetsRequest(),
+    messages.FetchRequest(),
+    messages.FindCoordinatorRequest(),
+    messages.InitProducerIdRequest(),
+    messages.AddPartitionsToTxnRequest(),
+    messages.ProduceRequest(),
+    messages.EndTxnRequest(),
 )
 """The requests without which topiarist can write no record in a transaction."""
 
@@ -78,28 +60,32 @@ class Seen(NamedTuple):
 
 def find_capabilities(connection: Offering, seen: Seen = Seen()) -> Capabilities:  # noqa: B008 - it is immutable
     """Return what a cluster can do by the requests that a broker offers, and by what it has answered."""
-    listing = _find_support(connection, ListPartitionReassignmentsRequest())
-    ids = _find_version(connection, MetadataRequest(), TOPIC_IDS_VERSION, "see the ids of topics")
+    listing = _find_support(connection, messages.ListPartitionReassignmentsRequest())
+    ids = _find_version(connection, messages.MetadataRequest(), TOPIC_IDS_VERSION, "see the ids of topics")
     return Capabilities(
         topic_ids=_join(ids, seen.topic_ids),
         freshness=seen.freshness,
-        config_sources=_find_support(connection, DescribeConfigsRequest()),
-        creation=_find_support(connection, CreateTopicsRequest()),
+        config_sources=_find_support(connection, messages.DescribeConfigsRequest()),
+        creation=_find_support(connection, messages.CreateTopicsRequest()),
         replica_lists=UNKNOWN,
-        growth=_find_support(connection, CreatePartitionsRequest()),
+        growth=_find_support(connection, messages.CreatePartitionsRequest()),
         growth_lists=UNKNOWN,
-        config_changes=_find_support(connection, IncrementalAlterConfigsRequest()),
-        deletion=_find_support(connection, DeleteTopicsRequest()),
+        config_changes=_find_support(connection, messages.IncrementalAlterConfigsRequest()),
+        deletion=_find_support(connection, messages.DeleteTopicsRequest()),
         deletion_by_id=_find_version(
-            connection, DeleteTopicsRequest(), DELETION_BY_ID_VERSION, "delete topics by their ids"
+            connection, messages.DeleteTopicsRequest(), DELETION_BY_ID_VERSION, "delete topics by their ids"
         ),
         transactions=_find_support(connection, *_RECORDS),
         compaction=seen.compaction,
         listed_reassignments=_join(listing, seen.listed_reassignments),
-        moves=_find_support(connection, AlterPartitionReassignmentsRequest()),
-        elections=_find_support(connection, ElectLeadersRequest()),
-        throttles=_find_support(connection, IncrementalAlterConfigsRequest(), DescribeConfigsRequest()),
-        quotas=_find_version(connection, CreateTopicsRequest(), _QUOTA_VERSION, "tell when a quota is exceeded"),
+        moves=_find_support(connection, messages.AlterPartitionReassignmentsRequest()),
+        elections=_find_support(connection, messages.ElectLeadersRequest()),
+        throttles=_find_support(
+            connection, messages.IncrementalAlterConfigsRequest(), messages.DescribeConfigsRequest()
+        ),
+        quotas=_find_version(
+            connection, messages.CreateTopicsRequest(), _QUOTA_VERSION, "tell when a quota is exceeded"
+        ),
     )
 
 
@@ -151,7 +137,7 @@ def find_mode(connection: Connection) -> ClusterMode:
 
 def offers_quorum(connection: Offering) -> bool:
     """Return whether the broker offers to describe the quorum; in ZooKeeper mode there is none."""
-    return not _find_support(connection, DescribeQuorumRequest()).is_denied
+    return not _find_support(connection, messages.DescribeQuorumRequest()).is_denied
 
 
 def find_version(versions: Message) -> KafkaVersion:

@@ -20,14 +20,8 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Message,
 )
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.protocol.messages import DescribeConfigsRequest
-from topiarist.adapters.kafka_admin.read.metadata import (
-    OVERRIDE,
-    VERSION,
-    MalformedAnswer,
-    TopicOverrides,
-    decode_overrides,
-)
+from topiarist.adapters.kafka_admin.protocol.messages import DescribeConfigsRequest, MalformedMessage
+from topiarist.adapters.kafka_admin.read import metadata
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import KnownConfig
 
@@ -218,16 +212,16 @@ def _describe_configs(
 
 def _read_described(session: Session, name: str, result: Message | None) -> _Described | None:
     entries = result.configs if result else ()
-    own = {each.name: each.value or "" for each in entries if each.config_source == OVERRIDE}
-    found = TopicOverrides(name, own, result.error_code, result.error_message or "") if result else None
+    own = {each.name: each.value or "" for each in entries if each.config_source == metadata.OVERRIDE}
+    found = metadata.TopicOverrides(name, own, result.error_code, result.error_message or "") if result else None
     overrides = _require(session, name, found)
     if overrides is None:
         return None
     known: dict[str, KnownConfig] = {}
     settings: dict[str, str] = {}
     for entry in entries:
-        inherited = [each for each in entry.synonyms or () if each.source != OVERRIDE]
-        default = None if entry.config_source == OVERRIDE else entry.value
+        inherited = [each for each in entry.synonyms or () if each.source != metadata.OVERRIDE]
+        default = None if entry.config_source == metadata.OVERRIDE else entry.value
         known[entry.name] = KnownConfig(_TYPES.get(entry.config_type, ""), default)
         settings |= {each.name: each.value for each in inherited if each.source == _DYNAMIC_DEFAULT and each.value}
     return _Described(overrides, KnownConfigs(known, settings))
@@ -263,23 +257,23 @@ def read_static_settings(session: Session, broker_id: int, keys: Sequence[str]) 
     return {} if result.error_code else {each.name: each.value for each in result.configs if each.value}
 
 
-def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[TopicOverrides]:
+def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[metadata.TopicOverrides]:
     request = build_describe_configs(names, None)
     version = connection.version_of(request)
     data = connection.call_raw(request, version)
-    if version != VERSION:
+    if version != metadata.VERSION:
         for result in connection.decode(request, version, data).results:
-            config = {each.name: each.value or "" for each in result.configs if each.config_source == OVERRIDE}
-            yield TopicOverrides(result.resource_name, config, result.error_code, result.error_message or "")
+            config = {each.name: each.value or "" for each in result.configs if each.config_source == metadata.OVERRIDE}
+            yield metadata.TopicOverrides(result.resource_name, config, result.error_code, result.error_message or "")
         return
     try:
-        yield from decode_overrides(data)
-    except MalformedAnswer as error:
+        yield from metadata.decode_overrides(data)
+    except MalformedMessage as error:
         connection.close()
         raise Disconnected(f"an answer to DescribeConfigs cannot be decoded: {error}", was_sent=True) from error
 
 
-def _require(session: Session, name: str, found: TopicOverrides | None) -> Mapping[str, str] | None:
+def _require(session: Session, name: str, found: metadata.TopicOverrides | None) -> Mapping[str, str] | None:
     if found is None:
         raise TopiaristError(Reason.UNREADABLE, f"the answer of the brokers does not have the configs of topic {name}")
     if found.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:

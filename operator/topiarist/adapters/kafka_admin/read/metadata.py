@@ -14,7 +14,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     decode_topic_id,
     encode_topic_id,
 )
-from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest
+from topiarist.adapters.kafka_admin.protocol.messages import MalformedMessage, MetadataRequest, read_varint
 from topiarist.kafka.types import Broker, Replicas
 
 # A decoder of DescribeConfigs answers that keeps only the overrides of topics.
@@ -37,10 +37,6 @@ _PLAIN_ENDS = frozenset(bytes((1, config_type, 0, 0)) for config_type in range(1
 """The end of an entry without synonyms, documentation and tagged fields: all that topiarist asks for."""
 
 
-class MalformedAnswer(ValueError):
-    """The bytes are not a DescribeConfigs answer."""
-
-
 class TopicOverrides(NamedTuple):
     """The overrides of one topic, or the error of the broker for it: a code that is not 0, and its message."""
 
@@ -51,17 +47,17 @@ class TopicOverrides(NamedTuple):
 
 
 def decode_overrides(data: bytes) -> Iterator[TopicOverrides]:
-    """Yield the overrides of each topic of an answer, header included. Raises ``MalformedAnswer``."""
+    """Yield the overrides of each topic of an answer, header included. Raises ``MalformedMessage``."""
     try:
         yield from _decode(data)
     except (IndexError, UnicodeDecodeError) as error:
-        raise MalformedAnswer(str(error)) from error
+        raise MalformedMessage(str(error)) from error
 
 
 def _decode(data: bytes) -> Iterator[TopicOverrides]:
     position = _OVERRIDES_HEADER_BYTES
     if len(data) < position or data[4]:
-        raise MalformedAnswer("the header has tagged fields, or is cut off")
+        raise MalformedMessage("the header has tagged fields, or is cut off")
     results, position = read_length(data, position)
     for _ in range(results):
         code = int.from_bytes(data[position : position + 2], "big", signed=True)
@@ -98,37 +94,23 @@ def _decode(data: bytes) -> Iterator[TopicOverrides]:
         yield TopicOverrides(name or "", config, code, message or "")
     position = skip_tags(data, position)
     if position != len(data):
-        raise MalformedAnswer(f"{len(data) - position} bytes follow the answer")
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    value = data[position]
-    if value < 128:
-        return value, position + 1
-    value &= 127
-    for shift in (7, 14, 21, 28):
-        position += 1
-        byte = data[position]
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position + 1
-    raise MalformedAnswer("a length has more than five bytes")
+        raise MalformedMessage(f"{len(data) - position} bytes follow the answer")
 
 
 def read_length(data: bytes, position: int) -> tuple[int, int]:
     """Return the number of elements of a list (a null list has none), and the position after it."""
-    value, position = _read_varint(data, position)
+    value, position = read_varint(data, position)
     if value > _TOO_MANY:
-        raise MalformedAnswer(f"a list has {value:,} elements")
+        raise MalformedMessage(f"a list has {value:,} elements")
     return max(value - 1, 0), position
 
 
 def read_span(data: bytes, position: int) -> tuple[int, int]:
     """Return start and end of a text (a null text is empty)."""
-    value, position = _read_varint(data, position)
+    value, position = read_varint(data, position)
     end = position + max(value - 1, 0)
     if end > len(data):
-        raise MalformedAnswer("a text ends after the answer")
+        raise MalformedMessage("a text ends after the answer")
     return position, end
 
 
@@ -140,13 +122,13 @@ def _read_text(data: bytes, position: int) -> tuple[str, int]:
 def skip_tags(data: bytes, position: int) -> int:
     if not data[position]:
         return position + 1
-    count, position = _read_varint(data, position)
+    count, position = read_varint(data, position)
     for _ in range(count):
-        _, position = _read_varint(data, position)
-        size, position = _read_varint(data, position)
+        _, position = read_varint(data, position)
+        size, position = read_varint(data, position)
         position += size
         if position > len(data):
-            raise MalformedAnswer("a tagged field ends after the answer")
+            raise MalformedMessage("a tagged field ends after the answer")
     return position
 
 
@@ -231,7 +213,7 @@ def _find_controller_id(data: bytes) -> int:
             _, position = read_span(data, position + _ID_BYTES)  # the rack, after the port
             position = skip_tags(data, position)
         _, position = read_span(data, position)  # the id of the cluster
-    except (IndexError, MalformedAnswer):
+    except (IndexError, MalformedMessage):
         return len(data)
     return position
 

@@ -1,35 +1,61 @@
-"""Read single topics after a sync: before and after a write, their partition states, and their progress."""
+"""Read single topics after a sync: before and after a write, their partition states, and their progress.
+
+``find_refusals`` tells whether the brokers would refuse changes of a plan, as far as rights to read show it. Moves need
+rights that other changes do not: without them a run would begin, write a record and throttles, and then move nothing.
+Remote storage is a setting of the brokers that no topic shows. ``write/writer.py`` asks about the other changes, for
+which it needs the rights to write. What the cluster cannot do at all is in its ``Capabilities``.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.connection import (
+    NO_ID,
+    Connection,
+    Disconnected,
+    UnsupportedRequest,
+)
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.protocol.messages import DescribeGroupsRequest, MetadataRequest
+from topiarist.adapters.kafka_admin.read import sync
 from topiarist.adapters.kafka_admin.read.configs import (
     KnownConfigs,
     read_broker_configs,
     read_overrides_and_known_configs,
+    read_static_settings,
 )
 from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, TopicMetadata, read_metadata
-from topiarist.adapters.kafka_admin.read.sync import (
-    Reassignments,
-    ReassignmentsWatch,
-    sync,
-    sync_to_read,
-    target_of,
-)
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.config_rules import settings_of_known_defaults
+from topiarist.kafka.config_rules import REMOTE_STORAGE_SETTING, settings_of_known_defaults
 from topiarist.kafka.config_table import RATE_CONFIGS
+from topiarist.kafka.config_values import java_trim
 from topiarist.kafka.types import Broker, KafkaVersion
 from topiarist.model.outcome import TopicProgress
-from topiarist.model.state import ClusterState, PartitionState, ReadError, TopicInspection, TopicState
+from topiarist.model.plan import (
+    Change,
+    CreateTopic,
+    ElectLeaders,
+    Issue,
+    MoveReplicas,
+    Plan,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.state import (
+    AllowedOperations,
+    ClusterState,
+    PartitionState,
+    ReadError,
+    TopicInspection,
+    TopicState,
+)
+from topiarist.planning.builder import is_throttled
 
 MAX_BROKEN_READS = 3
 """The number of connections that may break during one read: each begins it anew, with a sync of its own."""
@@ -110,13 +136,13 @@ class TopicReader:
         return read_again(lambda: self._look_once(ids, is_result=is_result) or self._look(sorted(ids)))
 
     def _look(self, names: list[str]) -> Look:
-        synced = sync(self._session)
+        synced = sync.sync(self._session)
         connection = synced.connection
         found: dict[str, TopicState | ReadError | None] = {}
         brokers: Mapping[int, Broker] = {}
         broker_defaults: Mapping[str, str] = {}
         remaining = names
-        watch = ReassignmentsWatch(self._session, connection, has_controller=bool(names))
+        watch = sync.ReassignmentsWatch(self._session, connection, has_controller=bool(names))
         for _ in range(_ROUNDS):
             before = read_metadata(connection, remaining)
             existing = [name for name in remaining if name in before.topics]
@@ -145,7 +171,7 @@ class TopicReader:
 
     def _look_once(self, ids: Mapping[str, str | None], *, is_result: bool) -> Look | None:
         """Return the topics as one look shows them; None if one of them is not the one that it was."""
-        synced = sync(self._session)
+        synced = sync.sync(self._session)
         connection, watched = synced.connection, self._watched.topic_ids() if self._watched else {}
         present = sorted(name for name, topic_id in ids.items() if topic_id)
         described = sorted({*present, *watched}) if present else []
@@ -154,7 +180,7 @@ class TopicReader:
         topics = {name: topic for name, topic in metadata.topics.items() if name in ids}
         if any(topic.topic_id != ids[name] or configs.get(name) is None for name, topic in topics.items()):
             return None
-        watch = ReassignmentsWatch(self._session, connection, has_controller=bool(present) and not is_result)
+        watch = sync.ReassignmentsWatch(self._session, connection, has_controller=bool(present) and not is_result)
         found = {
             name: build_topic_state(topics[name], configs[name] or {}, watch.current)
             if name in topics
@@ -172,7 +198,7 @@ def _find_broker_defaults(known: KnownConfigs | None) -> Mapping[str, str]:
     return {**settings_of_known_defaults(known.configs), **known.broker_defaults} if known else {}
 
 
-def build_topic_state(topic: TopicMetadata, config: Mapping[str, str], reassignments: Reassignments) -> TopicState:
+def build_topic_state(topic: TopicMetadata, config: Mapping[str, str], reassignments: sync.Reassignments) -> TopicState:
     """Return the state of a topic, without a record."""
     return TopicState(
         name=topic.name,
@@ -294,9 +320,9 @@ def inspect_all(session: Session, topics: Collection[TopicState]) -> Mapping[str
 
 
 def _read(session: Session, names: Sequence[str]) -> Mapping[str, TopicInspection]:
-    def read() -> tuple[ClusterMetadata, Reassignments]:
-        connection = sync_to_read(session).connection
-        watch = ReassignmentsWatch(session, connection)
+    def read() -> tuple[ClusterMetadata, sync.Reassignments]:
+        connection = sync.sync_to_read(session).connection
+        watch = sync.ReassignmentsWatch(session, connection)
         for _ in range(_ROUNDS):
             watch.settle()
             metadata = read_metadata(connection, None if len(names) > _ALL_ABOVE else names)
@@ -316,7 +342,7 @@ def _read(session: Session, names: Sequence[str]) -> Mapping[str, TopicInspectio
     return inspections
 
 
-def _build(topic: TopicMetadata, reassignments: Reassignments) -> TopicInspection:
+def _build(topic: TopicMetadata, reassignments: sync.Reassignments) -> TopicInspection:
     moving = reassignments.get(topic.name, {})
     return TopicInspection(
         identity=topic.topic_id or NO_IDENTITY,
@@ -326,7 +352,7 @@ def _build(topic: TopicMetadata, reassignments: Reassignments) -> TopicInspectio
         },
         reassignments=moving,
         requested_replicas={
-            number: target_of(topic.partitions[number].replicas, each)
+            number: sync.target_of(topic.partitions[number].replicas, each)
             for number, each in moving.items()
             if number in topic.partitions
         },
@@ -342,7 +368,7 @@ def poll_progress(session: Session, topics: Mapping[str, Collection[int]]) -> Ma
 
     Raises ``TopiaristError``.
     """
-    metadata = read_again(lambda: read_metadata(sync_to_read(session).connection, sorted(topics)))
+    metadata = read_again(lambda: read_metadata(sync.sync_to_read(session).connection, sorted(topics)))
     registered = {broker.id for broker in metadata.brokers}
     progress = {}
     for name, awaited in topics.items():
@@ -391,3 +417,152 @@ def read_broker_throttles(session: Session) -> Mapping[str, Mapping[str, str]]:
 
     found = read_again(read)
     return {f"brokers/{entity}" if entity else _DEFAULTS: rates for entity, rates in found.items() if rates}
+
+
+_ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = "Alter", "Describe", "DescribeConfigs", "AlterConfigs"
+_OPERATIONS = {3: "Read", 4: "Write", 5: "Create", 6: "Delete", 7: _ALTER, 8: _DESCRIBE} | {
+    10: _DESCRIBE_CONFIGS,
+    11: _ALTER_CONFIGS,
+}
+"""The operations that topiarist may need, by their numbers in Kafka's protocol."""
+
+_NOT_SAID = -(1 << 31)
+_SOME_GROUP = "topiarist"
+_ALLOWED_CODES = frozenset({error_codes.NONE, *error_codes.LOOKUP_CODES, 69})
+"""Codes of an answer about a group that the user may describe: it is elsewhere, or there is none of that name."""
+
+_FIRST_VERSION, _LAST_VERSION = 8, 10
+"""The versions of Metadata that have the allowed operations of the cluster and of topics."""
+
+_REMOTE_STORAGE = "remote.storage.enable"
+NO_MOVES_WITHOUT_RECORDS = (
+    "replicas are not moved on a cluster without records (spec.kafka.records: None): the moves in flight and the"
+    " throttles to put back are kept there"
+)
+_HINT_NO_MOVES = "move them with the service's own tool, or keep records"
+_HINT_RIGHTS = "grant the permission: docs/connections.md lists those that moves need"
+
+
+def find_refusals(session: Session, plan: Plan, *, keeps_records: bool = True) -> Mapping[str, Sequence[Issue]]:
+    """Return by topic what the brokers would refuse, each with the changes that it withholds; write nothing.
+
+    Without records no replicas are moved.
+
+    Raises ``TopiaristError`` if the brokers do not answer. What they may not be asked is no refusal.
+    """
+    topics = [*plan.actionable_topics()]
+    if not topics:
+        return {}
+    issues: dict[str, list[Issue]] = {}
+    if not keeps_records:
+        for topic in topics:
+            if moves := tuple(change for change in topic.changes if isinstance(change, MoveReplicas)):
+                issue = Issue(Reason.NOT_OFFERED, NO_MOVES_WITHOUT_RECORDS, (), _HINT_NO_MOVES, moves)
+                issues.setdefault(topic.topic, []).append(issue)
+    moved = [topic for topic in topics if topic.moves() or topic.elections()]
+    if moved:
+        allowed = read_again(lambda: _read_allowed(session.any_broker(), [topic.topic for topic in moved]))
+        for topic in moved:
+            issues.setdefault(topic.topic, []).extend(_find_denied(topic, allowed))
+    remote = {
+        topic.topic: changes
+        for topic in topics
+        if (changes := tuple(change for change in topic.changes if _gives_remote_storage(change)))
+    }
+    if remote and _has_no_remote_storage(session):
+        message = f"{_REMOTE_STORAGE} is true, and the brokers have {REMOTE_STORAGE_SETTING}=false"
+        hint = f"remove {_REMOTE_STORAGE}, or configure tiered storage on the brokers"
+        for name, changes in remote.items():
+            issue = Issue(Reason.CONFIG_INVALID, message, ("config", _REMOTE_STORAGE), hint, changes)
+            issues.setdefault(name, []).append(issue)
+    return {name: found for name, found in issues.items() if found}
+
+
+def read_allowed_operations(session: Session) -> AllowedOperations:
+    """Return the operations that the user may do, on all topics that the user may see. Raises ``TopiaristError``."""
+
+    def read() -> AllowedOperations:
+        connection = session.any_broker()
+        return _read_allowed(connection, None)._replace(on_group=_read_allowed_on_group(connection))
+
+    return read_again(read)
+
+
+def _read_allowed_on_group(connection: Connection) -> Collection[str] | None:
+    request = DescribeGroupsRequest(groups=[_SOME_GROUP], include_authorized_operations=False)
+    try:
+        codes = {each.error_code for each in connection.call(request).groups}
+    except UnsupportedRequest:
+        return None
+    if codes <= error_codes.AUTHORIZATION_CODES:
+        return ()
+    return (_DESCRIBE,) if codes <= _ALLOWED_CODES else None
+
+
+def _read_allowed(connection: Connection, names: Collection[str] | None) -> AllowedOperations:
+    """Return the operations that are allowed on these topics (None: on all), without those on groups."""
+    topic = MetadataRequest.MetadataRequestTopic
+    request = MetadataRequest(
+        topics=None if names is None else [topic(name=name, topic_id=NO_ID) for name in names],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=True,
+    )
+    version = connection.version_of(request, at_most=_LAST_VERSION)
+    if version < _FIRST_VERSION:
+        return AllowedOperations(None, {}, None)
+    answer = connection.call(request, version=version)
+    on_topics = {
+        each.name: _decode_operations(each.topic_authorized_operations) for each in answer.topics if not each.error_code
+    }
+    return AllowedOperations(_decode_operations(answer.cluster_authorized_operations), on_topics, None)
+
+
+def _decode_operations(bits: int) -> Collection[str] | None:
+    """Return the names of allowed operations; None if the broker does not say."""
+    return None if bits == _NOT_SAID else frozenset(name for number, name in _OPERATIONS.items() if bits >> number & 1)
+
+
+def _find_denied(topic: TopicPlan, allowed: AllowedOperations) -> Iterator[Issue]:
+    """Yield one refusal for the moves of a topic, and one for its elections."""
+    for kind, verb in ((MoveReplicas, "move replicas"), (ElectLeaders, "elect leaders")):
+        changes: list[Change] = [each for each in topic.changes if isinstance(each, kind)]
+        if not changes:
+            continue
+        denied = [_describe_denied(_ALTER, "cluster")] if _is_denied(_ALTER, allowed.on_cluster) else []
+        if is_throttled(topic, changes):
+            verb = "throttle the copies"
+            rights = (_DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+            denied += [_describe_denied(each, "cluster") for each in rights if _is_denied(each, allowed.on_cluster)]
+            if _is_denied(_ALTER_CONFIGS, allowed.on_topics.get(topic.topic)):
+                denied.append(_describe_denied(_ALTER_CONFIGS, "topic"))
+        if denied:
+            message = f"to {verb} it needs {', '.join(denied)}"
+            yield Issue(Reason.NO_PERMISSION, message, (), _HINT_RIGHTS, tuple(changes))
+
+
+def _is_denied(operation: str, allowed: Collection[str] | None) -> bool:
+    """Return whether a set of allowed operations lacks one; a broker that does not say denies nothing."""
+    return allowed is not None and operation not in allowed
+
+
+def _describe_denied(operation: str, resource: str) -> str:
+    return f"the right {operation} on the {resource}"
+
+
+def _has_no_remote_storage(session: Session) -> bool:
+    brokers = read_again(lambda: read_metadata(session.any_broker(), []).brokers)
+    settings = read_again(lambda: read_static_settings(session, brokers[0].id, [REMOTE_STORAGE_SETTING]))
+    return settings.get(REMOTE_STORAGE_SETTING) == "false"
+
+
+def _gives_remote_storage(change: Change) -> bool:
+    if isinstance(change, CreateTopic):
+        return _is_true(change.config.get(_REMOTE_STORAGE))
+    return isinstance(change, UpdateConfig) and any(
+        item.key == _REMOTE_STORAGE and _is_true(item.after) for item in change.items
+    )
+
+
+def _is_true(text: str | None) -> bool:
+    return java_trim(text or "").lower() == "true"

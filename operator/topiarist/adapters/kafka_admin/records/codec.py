@@ -15,21 +15,7 @@ from msgspec import Meta as Limit
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from topiarist.adapters.own_values import (
-    Int32,
-    JsonError,
-    NewerVersionError,
-    NonEmptyText,
-    Number,
-    Record,
-    Wire,
-    decode_batch,
-    decode_freeze,
-    decode_value,
-    encode_value,
-    record_fields,
-    stored_record,
-)
+from topiarist.adapters import own_values
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import INT_MAX, UNPLACED, Replicas, are_carried_out, are_unplaced, topic_name_problem
@@ -101,18 +87,18 @@ class Lock(StoredValue, frozen=True, rename={"number": "n", "lease_ms": "leaseMs
     owner: str = ""
     host: str = ""
     lease_ms: Lease = 0
-    number: Number = 0
-    leader_epoch: Number | None = None
+    number: own_values.Number = 0
+    leader_epoch: own_values.Number | None = None
 
 
 class Claim(StoredValue, frozen=True):
     """The claim of a run that is about to take the lock, written ``attempt`` times."""
 
-    run: NonEmptyText
+    run: own_values.NonEmptyText
     owner: str
     host: str
     lease_ms: Lease
-    attempt: Number
+    attempt: own_values.Number
 
 
 class Meta(StoredValue, frozen=True):
@@ -123,14 +109,14 @@ class Meta(StoredValue, frozen=True):
 
     cluster_id: str
     topic_id: str
-    transactional_id: NonEmptyText | UnsetType = UNSET
+    transactional_id: own_values.NonEmptyText | UnsetType = UNSET
 
 
 class Moved(StoredValue, frozen=True, rename={"total": "count"}):
     """The origin of records that came from ZooKeeper; ``skipped`` are topics with a record that was not valid."""
 
     chroot: str
-    total: Number
+    total: own_values.Number
     skipped: tuple[str, ...] = ()
 
 
@@ -228,28 +214,28 @@ PlannedList = Annotated[list[Annotated[int, Limit(ge=UNPLACED, le=INT_MAX)]], Li
 """The replicas of a new partition: broker ids, or ``UNPLACED`` for each if the cluster chooses the brokers."""
 
 
-class _Intent(Wire):
+class _Intent(own_values.Wire):
     kind: IntentKind
-    after: Record | None
+    after: own_values.Record | None
     replicas: list[PlannedList]
-    first: Int32
+    first: own_values.Int32
     config: dict[str, str | None]
 
 
-class _Topic(Wire):
+class _Topic(own_values.Wire):
     id: str | None
-    record: Record | None
+    record: own_values.Record | None
     intent: _Intent | UnsetType = UNSET
 
 
 _CLAIM, _TOPIC = Decoder(Claim), Decoder(_Topic)
 _LOCK, _META, _MOVED = Decoder(Lock), Decoder(Meta), Decoder(Moved)
 _DECODERS: Mapping[str, Callable[[bytes], Any]] = {
-    META: lambda raw: decode_value(raw, _META),
-    LOCK: lambda raw: decode_value(raw, _LOCK),
-    GATE: decode_freeze,
-    MOVED: lambda raw: decode_value(raw, _MOVED),
-    MOVES: decode_batch,
+    META: lambda raw: own_values.decode_value(raw, _META),
+    LOCK: lambda raw: own_values.decode_value(raw, _LOCK),
+    GATE: own_values.decode_freeze,
+    MOVED: lambda raw: own_values.decode_value(raw, _MOVED),
+    MOVES: own_values.decode_batch,
 }
 
 
@@ -260,16 +246,19 @@ def claim_key(run: str) -> str:
 
 def encode_topic(record: TopicRecord) -> bytes:
     """Return the value of ``topic/NAME``."""
-    fields: dict[str, object] = {"id": record.topic_id, "record": record.record and record_fields(record.record)}
+    fields: dict[str, object] = {
+        "id": record.topic_id,
+        "record": record.record and own_values.record_fields(record.record),
+    }
     if intent := record.intent:
         fields["intent"] = {
             "kind": intent.kind,
-            "after": intent.after and record_fields(intent.after),
+            "after": intent.after and own_values.record_fields(intent.after),
             "replicas": intent.replicas,
             "first": intent.first_partition,
             "config": dict(sorted(intent.config.items())),
         }
-    return encode_value(fields)
+    return own_values.encode_value(fields)
 
 
 def decode_records(values: Mapping[bytes, bytes]) -> Records:
@@ -293,7 +282,7 @@ def decode_records(values: Mapping[bytes, bytes]) -> Records:
                 claims.append(_decode_claim(key, raw))
             else:
                 raise _UnknownKeyError("found a key that this release of topiarist does not know")
-        except JsonError as error:
+        except own_values.JsonError as error:
             if name is None:
                 message = f"the record {quote(key)} of topiarist cannot be read: {error}"
                 raise TopiaristError(Reason.UNREADABLE, message, _HINTS[type(error)]) from None
@@ -302,29 +291,31 @@ def decode_records(values: Mapping[bytes, bytes]) -> Records:
     return Records(topics, lock or Lock(), gate, meta, moved, moves, errors, tuple(claims))
 
 
-class _UnknownKeyError(JsonError):
+class _UnknownKeyError(own_values.JsonError):
     """A key of a later release, or of another client."""
 
 
-_HINTS: Mapping[type[JsonError], str] = {
-    JsonError: "another client has written to the topic: write the last value of this key that topiarist wrote",
-    NewerVersionError: "upgrade topiarist",
+_HINTS: Mapping[type[own_values.JsonError], str] = {
+    own_values.JsonError: (
+        "another client has written to the topic: write the last value of this key that topiarist wrote"
+    ),
+    own_values.NewerVersionError: "upgrade topiarist",
     _UnknownKeyError: "upgrade topiarist if a later release wrote it; if another client did, delete it:"
     " write a record with this key and a null value to the topic",
 }
 
 
 def _decode_claim(key: str, raw: bytes) -> Claim:
-    claim = decode_value(raw, _CLAIM)
+    claim = own_values.decode_value(raw, _CLAIM)
     if claim_key(claim.run) != key:
-        raise JsonError(f'"run": found {quote(claim.run)}, wanted that of the key')
+        raise own_values.JsonError(f'"run": found {quote(claim.run)}, wanted that of the key')
     return claim
 
 
 def _decode_topic(name: str, raw: bytes) -> TopicRecord:
     if problem := topic_name_problem(name):
-        raise JsonError(problem)
-    found = decode_value(raw, _TOPIC)
+        raise own_values.JsonError(problem)
+    found = own_values.decode_value(raw, _TOPIC)
     intent = None if found.intent is UNSET else _intent_of(found.intent)
     return TopicRecord(_record_of(found.record), found.id, intent)
 
@@ -332,12 +323,12 @@ def _decode_topic(name: str, raw: bytes) -> TopicRecord:
 def _intent_of(found: _Intent) -> Intent:
     replicas = tuple(map(tuple, found.replicas))
     if are_unplaced(replicas) and any(set(each) != {UNPLACED} for each in replicas):
-        raise JsonError('"replicas": found lists that name brokers in part')
+        raise own_values.JsonError('"replicas": found lists that name brokers in part')
     return Intent(found.kind, _record_of(found.after), replicas, found.first, found.config)
 
 
-def _record_of(found: Record | None) -> OwnershipRecord | None:
-    return None if found is None else stored_record(found, is_deleted=found.absent)
+def _record_of(found: own_values.Record | None) -> OwnershipRecord | None:
+    return None if found is None else own_values.stored_record(found, is_deleted=found.absent)
 
 
 # Merge records from ZooKeeper with those that the topic of records has. Pure.

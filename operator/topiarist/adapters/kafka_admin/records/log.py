@@ -15,17 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
-from topiarist.adapters.kafka_admin.protocol.batches import MalformedBatch, read_batches
-from topiarist.adapters.kafka_admin.protocol.messages import FetchRequest, ListOffsetsRequest
+from topiarist.adapters.kafka_admin.protocol.batches import read_batches
+from topiarist.adapters.kafka_admin.protocol.messages import FetchRequest, ListOffsetsRequest, MalformedMessage
 from topiarist.adapters.kafka_admin.records import codec, transactions
 from topiarist.adapters.kafka_admin.records.codec import Claim, Lock, Records
-from topiarist.adapters.kafka_admin.records.transactions import (
-    AGAIN_CODES,
-    Clock,
-    Fenced,
-    RecordsSession,
-    repeat,
-)
 from topiarist.adapters.own_values import encode_value
 from topiarist.errors import Reason, TopiaristError
 
@@ -33,7 +26,7 @@ _COMMITTED, _UNCOMMITTED = 1, 0
 _LATEST = -1
 _OFFSET_OUT_OF_RANGE = 1
 _LIST_VERSION, _FETCH_VERSION = 5, 11
-_RETRY_CODES = AGAIN_CODES | {-1, 7, 9, 13, 56, 72, 74, 75, 76, 78}  # reading may always be repeated
+_RETRY_CODES = transactions.AGAIN_CODES | {-1, 7, 9, 13, 56, 72, 74, 75, 76, 78}  # reading may always be repeated
 
 TAIL_AGE_S = 5.0
 """Seconds after a read within which the next one goes on from it; a tombstone is not removed before 15 of them."""
@@ -42,10 +35,11 @@ TAIL_AGE_S = 5.0
 class RecordsLog:
     """A reader of partition 0 of the topic."""
 
-    def __init__(self, session: RecordsSession, topic: str, clock: Clock) -> None:
+    def __init__(self, session: transactions.RecordsSession, topic: str, clock: transactions.Clock) -> None:
         self._session = session
         self._topic = topic
         self._clock = clock
+        self._repeater = transactions.Repeater(session, clock, lambda code: f"Read on the topic {topic}")
         self._position = 0
         self._values: dict[bytes, bytes] = {}
         self._read_at = float("-inf")
@@ -148,17 +142,9 @@ class RecordsLog:
 
         return self._repeat(send)
 
-    def _repeat(self, send: object) -> Message:
+    def _repeat(self, send: Callable[[Connection], tuple[int, Message]]) -> Message:
         what = f"cannot read the records in {self._topic}"
-        return repeat(
-            self._session,
-            self._clock,
-            what,
-            lambda: self._session.leader(self._topic),
-            send,  # type: ignore[arg-type]
-            _RETRY_CODES,
-            lambda code: f"Read on the topic {self._topic}",
-        )
+        return self._repeater.send(what, lambda: self._session.leader(self._topic), send, _RETRY_CODES)
 
 
 def committed_records(part: Message, position: int) -> Iterator[tuple[bytes | None, bytes | None, int]]:
@@ -179,7 +165,7 @@ def committed_records(part: Message, position: int) -> Iterator[tuple[bytes | No
                     if record.offset >= position and record.key is not None:
                         yield record.key, record.value, record.offset + 1
             yield None, None, batch.next_offset
-    except MalformedBatch as error:
+    except MalformedMessage as error:
         raise _unreadable(position, str(error)) from error
 
 
@@ -217,7 +203,7 @@ class Turn:
         write: Callable[[bytes, bytes | None], int | None],
         read: Callable[[bool, int | None], Records],
         find_end: Callable[[], int],
-        clock: Clock,
+        clock: transactions.Clock,
     ) -> None:
         self._claim = Claim(run, owner, socket.gethostname(), round(transactions.LEASE_S * 1000), 0)
         self._write = write
@@ -251,7 +237,7 @@ class Turn:
         if self._age < limit:
             self.keep()
         if self._age >= limit:
-            raise Fenced("this run stood still while it began")
+            raise transactions.Fenced("this run stood still while it began")
 
     def replacements(self) -> Mapping[str, None]:
         """Return what the next commit removes: the claim, and those of runs that ended."""

@@ -19,17 +19,6 @@ from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.records import codec, transactions
-from topiarist.adapters.kafka_admin.records.codec import (
-    IntentKind,
-    Lock,
-    Moved,
-    PresentTopics,
-    Records,
-    TopicRecord,
-    forget_intent,
-    has_late_write,
-    resolve,
-)
 from topiarist.adapters.kafka_admin.records.log import RecordsLog, Turn, find_holders
 from topiarist.adapters.kafka_admin.records.topic import (
     HINT_NO_RECORDS,
@@ -42,14 +31,6 @@ from topiarist.adapters.kafka_admin.records.topic import (
     lost_topic,
     require_compaction,
     require_own,
-)
-from topiarist.adapters.kafka_admin.records.transactions import (
-    SYSTEM_CLOCK,
-    Clock,
-    Fenced,
-    OutcomeUnknown,
-    Producer,
-    RecordsSession,
 )
 from topiarist.adapters.own_values import encode_batch, encode_freeze, encode_value
 from topiarist.errors import Reason, TopiaristError
@@ -119,9 +100,9 @@ class ClusterView(NamedTuple):
     ``on_notice`` receives what is otherwise than wanted of a topic of records that the run makes.
     """
 
-    look: Callable[[Collection[str]], PresentTopics]
+    look: Callable[[Collection[str]], codec.PresentTopics]
     leader_epoch: Callable[[], int | None] = lambda: None
-    require_moved: Callable[[Records], None] = lambda records: None
+    require_moved: Callable[[codec.Records], None] = lambda records: None
     on_notice: Callable[[str], None] = drop_notice
 
 
@@ -139,12 +120,12 @@ class RecordsRun:
 
     def __init__(
         self,
-        session: RecordsSession,
+        session: transactions.RecordsSession,
         owner: str,
         cluster: ClusterView,
         *,
         topic: RecordsTopic = DEFAULT_RECORDS_TOPIC,
-        clock: Clock = SYSTEM_CLOCK,
+        clock: transactions.Clock = transactions.SYSTEM_CLOCK,
         lock_timeout: float = 600.0,
     ) -> None:
         self.run = f"{owner}-{uuid.uuid4().hex[:12]}"
@@ -156,15 +137,15 @@ class RecordsRun:
         self._expected_topic_id = topic.known_id
         self._clock = clock
         self._log = RecordsLog(session, topic.name, clock)
-        self._producer = Producer(session, topic.name, topic.transactional_id, clock)
-        self._before: tuple[FoundTopic, Records] | None = None
-        self._free: Records | None = None
+        self._producer = transactions.Producer(session, topic.name, topic.transactional_id, clock)
+        self._before: tuple[FoundTopic, codec.Records] | None = None
+        self._free: codec.Records | None = None
         self._is_compaction_known = False
         self._known_epoch: int | None = None
         self._found: FoundTopic | None = None
         self._created_id = ""  # of a topic that this run has made, until its first commit
         self._is_seen = False
-        self._records = Records()
+        self._records = codec.Records()
         self._send_until: float | None = None
         self._renew_at = 0.0
         self._failure: TopiaristError | None = _not_acquired()
@@ -177,7 +158,7 @@ class RecordsRun:
             clock=clock,
         )
 
-    def read(self, *, checks_config: bool = True) -> Records:
+    def read(self, *, checks_config: bool = True) -> codec.Records:
         """Return all records that were committed before the call, without a fence; no topic: no records.
 
         Without ``checks_config`` the caller calls ``check_config``. An ``acquire`` within some seconds goes on from it.
@@ -186,7 +167,7 @@ class RecordsRun:
         """
         found = self.find()
         if found is None:
-            return Records()
+            return codec.Records()
         records = codec.decode_records(self._log.read(whole=True))
         require_own(records, found, self._topic)
         if checks_config:
@@ -235,7 +216,7 @@ class RecordsRun:
         if config is not None:
             self._is_compaction_known = is_compacted(config)
 
-    def acquire(self, stop: Callable[[], bool] = lambda: False, *, ignore_freeze: bool = False) -> Records:
+    def acquire(self, stop: Callable[[], bool] = lambda: False, *, ignore_freeze: bool = False) -> codec.Records:
         """Wait for the lock, fence all earlier runs, and return all records, with foreign intents resolved.
 
         ``ignore_freeze`` is for writes of records alone, which change no topic, such as those that take the records of
@@ -252,7 +233,7 @@ class RecordsRun:
                 self._cluster.require_moved(self._records)
             self._resolve_intents(stop)
         except Exception as error:
-            with suppress(TopiaristError, Fenced, OutcomeUnknown, Disconnected):
+            with suppress(TopiaristError, transactions.Fenced, transactions.OutcomeUnknown, Disconnected):
                 self.release()
             if isinstance(error, TopiaristError):
                 self._failure = self._undo_creation(error)
@@ -260,7 +241,7 @@ class RecordsRun:
             raise
         return self._records
 
-    def commit(self, changes: Mapping[str, TopicRecord | None], *, hold: bool) -> None:
+    def commit(self, changes: Mapping[str, codec.TopicRecord | None], *, hold: bool) -> None:
         """Write records (None: delete) in one transaction, and hold the lock afterwards if ``hold`` is true."""
         unreadable = sorted(changes.keys() & self._records.errors.keys())
         if unreadable:
@@ -276,7 +257,7 @@ class RecordsRun:
         """Write the record of the moves in flight (None: delete it), and hold the lock or give it up."""
         self._write({codec.MOVES: batch and encode_batch(batch)}, hold=hold)
 
-    def commit_moved(self, topics: Mapping[str, TopicRecord], moved: Moved, gate: Freeze | None) -> None:
+    def commit_moved(self, topics: Mapping[str, codec.TopicRecord], moved: codec.Moved, gate: Freeze | None) -> None:
         """Write the records that came from ZooKeeper in one transaction, with the freeze that was there."""
         values: dict[str, bytes | None] = {
             f"{codec.TOPIC_PREFIX}{name}": codec.encode_topic(record) for name, record in topics.items()
@@ -295,7 +276,7 @@ class RecordsRun:
             self._require_seen()
             self._require_compaction()
             self._producer.require_fence()
-        except (Fenced, OutcomeUnknown, Disconnected) as error:
+        except (transactions.Fenced, transactions.OutcomeUnknown, Disconnected) as error:
             raise self._taken_over(error) from error
         except TopiaristError as error:
             self._failure = error
@@ -342,7 +323,7 @@ class RecordsRun:
                 lock = replace(self._records.lock, number=self._records.number + 1)
                 self._send({codec.GATE: encode_freeze(freeze)}, lock)
                 return FreezeResult(Result.DONE, current)
-            except (Fenced, OutcomeUnknown):
+            except (transactions.Fenced, transactions.OutcomeUnknown):
                 self._pause(attempt)
             except TopiaristError as error:
                 raise self._undo_creation(error) from error.__cause__
@@ -359,7 +340,7 @@ class RecordsRun:
             waited_for = self._turn.take(stop, deadline)
             try:
                 self._begin(self._turn.require_time, found)
-            except (Fenced, OutcomeUnknown, Disconnected) as error:
+            except (transactions.Fenced, transactions.OutcomeUnknown, Disconnected) as error:
                 attempt += 1
                 if stop() or self._clock.now() >= deadline:
                     raise _not_begun(error) from error
@@ -392,9 +373,9 @@ class RecordsRun:
             return found
         try:
             self._producer.init(self._require_absent)
-        except Fenced:
+        except transactions.Fenced:
             pass  # transactions are carried out, or another run has made the topic: its run is not fenced
-        except (OutcomeUnknown, Disconnected) as error:
+        except (transactions.OutcomeUnknown, Disconnected) as error:
             raise _not_begun(error) from error
         except TopiaristError as error:
             is_permanent = error.reason in (Reason.RECORDS_REFUSED, Reason.PREREQUISITE_MISSING) and not error.hint
@@ -410,7 +391,7 @@ class RecordsRun:
     def _require_absent(self) -> None:
         """Raise ``Fenced`` if the topic exists by now: then its runs must not be fenced without a claim."""
         if self.find():
-            raise Fenced("another run has made the topic")
+            raise transactions.Fenced("another run has made the topic")
 
     def _undo_creation(self, error: TopiaristError) -> TopiaristError:
         """Delete the topic if this run has made it for a commit that fails for good; return the error, with that."""
@@ -418,7 +399,7 @@ class RecordsRun:
         if not created or error.reason.retryable:
             return error
         self._created_id, is_deleted = "", False
-        with suppress(TopiaristError, Fenced, OutcomeUnknown, Disconnected):
+        with suppress(TopiaristError, transactions.Fenced, transactions.OutcomeUnknown, Disconnected):
             if self._log.read(whole=False):
                 return error  # another run uses it already
             is_deleted = delete_topic(self._session, created)
@@ -430,14 +411,14 @@ class RecordsRun:
             require_compaction(self._session, self._topic)
             self._is_compaction_known = True
 
-    def _read_old(self) -> Records:
+    def _read_old(self) -> codec.Records:
         """Return all records, which may be old, for the wait for other runs."""
         if self._free is not None:
             free, self._free = self._free, None
             return free
         return codec.decode_records(self._log.read(whole=False))
 
-    def _read_claims(self, end: int | None) -> Records:
+    def _read_claims(self, end: int | None) -> codec.Records:
         """Return all records before an offset; the topic was checked before, and is checked with the fence."""
         return codec.decode_records(self._log.read(whole=True, end=end))
 
@@ -447,18 +428,22 @@ class RecordsRun:
         if not pending:
             return
         present = self._cluster.look(pending)
-        is_late = any(has_late_write(record, present.get(name)) for name, record in pending.items())
+        is_late = any(codec.has_late_write(record, present.get(name)) for name, record in pending.items())
         has_waited = is_late and not self._has_same_controller(self._records.lock.leader_epoch)
         if has_waited:
             self._wait_for_late_writes(stop)
             present = self._cluster.look(pending)
-        resolved = {name: resolve(record, present.get(name), has_waited=has_waited) for name, record in pending.items()}
+        resolved = {
+            name: codec.resolve(record, present.get(name), has_waited=has_waited) for name, record in pending.items()
+        }
         changes = {name: record for name, record in resolved.items() if record != pending[name]}
         if changes:
             self.commit(changes, hold=True)
         # A creation that was given up stays: if it is carried out after all, the next run finds it by this record.
         known = {
-            name: record if record.intent and record.intent.kind is IntentKind.GONE else forget_intent(record)
+            name: record
+            if record.intent and record.intent.kind is codec.IntentKind.GONE
+            else codec.forget_intent(record)
             for name, record in {**self._records.topics, **resolved}.items()
             if record
         }
@@ -473,17 +458,17 @@ class RecordsRun:
     def _write(self, values: Mapping[str, bytes | None], *, hold: bool) -> None:
         """Write values and the lock in one transaction; the lease begins before the transaction is sent."""
         self._require_usable()
-        lock = Lock(number=self._records.number + 1)
+        lock = codec.Lock(number=self._records.number + 1)
         if hold:
             host = socket.gethostname()
             epoch = self._cluster.leader_epoch() if self._known_epoch is None else self._known_epoch
-            lock = Lock(self.run, self._owner, host, round(transactions.LEASE_S * 1000), lock.number, epoch)
+            lock = codec.Lock(self.run, self._owner, host, round(transactions.LEASE_S * 1000), lock.number, epoch)
         began = self._clock.now()
         try:
             began = self._send({**self._turn.replacements(), **values}, lock)
-        except Fenced as error:
+        except transactions.Fenced as error:
             raise self._taken_over(error) from error
-        except OutcomeUnknown as error:
+        except transactions.OutcomeUnknown as error:
             self._find_commit(lock, error)
         except TopiaristError as error:
             self._failure = self._undo_creation(error)
@@ -494,7 +479,7 @@ class RecordsRun:
         if not hold:
             self._failure = _not_acquired()
 
-    def _send(self, values: Mapping[str, bytes | None], lock: Lock) -> float:
+    def _send(self, values: Mapping[str, bytes | None], lock: codec.Lock) -> float:
         """Write values and the lock; return a time before their transaction."""
         self._require_seen()
         assert self._found is not None
@@ -509,13 +494,13 @@ class RecordsRun:
         self._records = self._records._replace(lock=lock, meta=meta)
         return began
 
-    def _find_commit(self, lock: Lock, cause: OutcomeUnknown) -> None:
+    def _find_commit(self, lock: codec.Lock, cause: transactions.OutcomeUnknown) -> None:
         """Return if a commit with an unknown outcome was made: its number tells."""
         try:
             self._producer.require_fence()
             found = codec.decode_records(self._log.read(whole=True))
             self._require_same_topic()
-        except (Fenced, OutcomeUnknown) as error:
+        except (transactions.Fenced, transactions.OutcomeUnknown) as error:
             raise self._fail(f"another run has taken over, or the brokers do not answer ({error})") from error
         except TopiaristError as error:
             self._failure = error
@@ -536,7 +521,7 @@ class RecordsRun:
         try:
             found = find_topic(self._session, self._topic)
         except Disconnected as error:
-            raise OutcomeUnknown(str(error)) from error
+            raise transactions.OutcomeUnknown(str(error)) from error
         if found is None or found.topic_id != wanted:
             self._failure = lost_topic(self._topic.name, wanted, found)
             raise self._failure
@@ -549,7 +534,7 @@ class RecordsRun:
         if self._failure:
             raise self._failure
 
-    def _taken_over(self, cause: Fenced | OutcomeUnknown | Disconnected) -> TopiaristError:
+    def _taken_over(self, cause: transactions.Fenced | transactions.OutcomeUnknown | Disconnected) -> TopiaristError:
         """Return the error of a fenced run: a freeze fences too, and is committed a moment later."""
         until = self._clock.now() + transactions.FREEZE_COMMIT_S
         while True:
@@ -563,7 +548,7 @@ class RecordsRun:
                 return self._fail(f"{self._name_newer_run(found)} ({cause})")
             self._clock.sleep(transactions.LOCK_POLL_INTERVAL_S)
 
-    def _name_newer_run(self, found: Records | None) -> str:
+    def _name_newer_run(self, found: codec.Records | None) -> str:
         """Return what has fenced this run, by the records that were read afterwards (None: they could not be read)."""
         holders = find_holders(found) if found else ()
         if other := next((each for each in holders if each.run != self.run), None):
@@ -595,8 +580,8 @@ def _not_acquired() -> TopiaristError:
     return TopiaristError(Reason.SESSION_LOST, "the records were not acquired", HINT_RUN_AGAIN)
 
 
-def _not_begun(error: Fenced | OutcomeUnknown | Disconnected) -> TopiaristError:
-    if isinstance(error, Fenced):
+def _not_begun(error: transactions.Fenced | transactions.OutcomeUnknown | Disconnected) -> TopiaristError:
+    if isinstance(error, transactions.Fenced):
         return TopiaristError(Reason.LOCKED, f"other runs took the records: {error}", "run again")
     return TopiaristError(Reason.UNREACHABLE, f"the records cannot be acquired: {error}", "run again")
 

@@ -124,6 +124,7 @@ class Producer:
         self._topic = topic
         self._transactional_id = transactional_id
         self._clock = clock
+        self._repeater = Repeater(session, clock, self._right)
         self._producer_id = self._epoch = -1
         self._sequence = 0
 
@@ -305,7 +306,7 @@ class Producer:
     ) -> Message:
         """Send a request until it is answered; a lost answer is asked for again with the same epoch and sequence."""
         try:
-            return repeat(self._session, self._clock, what, find, send, again, self._right, times)
+            return self._repeater.send(what, find, send, again, times)
         except TopiaristError as error:
             raise as_refused_write(error) from error.__cause__
 
@@ -322,42 +323,47 @@ def as_refused_write(error: TopiaristError) -> TopiaristError:
     return TopiaristError(Reason.RECORDS_REFUSED, str(error.args[0]), error.hint)
 
 
-def repeat(  # noqa: PLR0913 -- the request is four of them
-    session: RecordsSession,
-    clock: Clock,
-    what: str,
-    find: Callable[[], Connection],
-    send: Callable[[Connection], tuple[int, Message]],
-    again: frozenset[int],
-    right_of: Callable[[int], str],
-    times: tuple[float, float] | None = None,
-) -> Message:
-    """Return the first answer without an error; a request with a code of ``again``, or without answer, is repeated.
+class Repeater(NamedTuple):
+    """Sends requests until they are answered; ``right_of`` returns the right that one without permission lacks."""
 
-    ``right_of`` returns the right that a request without permission lacks, by its code. ``times`` are those of the
-    first and the last attempt: from now on for the patience if it is None.
-    Raises ``Fenced``, ``OutcomeUnknown`` for a server error, and ``TopiaristError``: ``Unreachable`` after the last
-    attempt.
-    """
-    began, deadline = times or (clock.now(), clock.now() + PATIENCE_S)
-    while True:
-        try:
-            code, answer = send(find())
-        except Disconnected as error:
-            code, last = error_codes.NONE, str(error)
-        else:
-            if code == error_codes.NONE:
-                return answer
-            last = error_codes.describe_error(code) + _CAUSES.get(code, "")
-            if code in FENCED_CODES:
-                raise Fenced(last)
-            if code not in again:
-                if code in error_codes.AUTHORIZATION_CODES | error_codes.PERMANENT_CODES:
-                    raise session.error_of(code, what, right_of(code))
-                raise OutcomeUnknown(f"{what}: {last}")
-        if code != _CONCURRENT_TRANSACTIONS:
-            session.forget_lookups()  # the leader, or the coordinator, may be another broker by now
-        if clock.now() >= deadline:
-            message = f"{what}: the brokers do not take it for {deadline - began:.0f} s ({last})"
-            raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")
-        clock.sleep(RETRY_INTERVAL_S)
+    session: RecordsSession
+    clock: Clock
+    right_of: Callable[[int], str]
+
+    def send(
+        self,
+        what: str,
+        find: Callable[[], Connection],
+        send: Callable[[Connection], tuple[int, Message]],
+        again: frozenset[int],
+        times: tuple[float, float] | None = None,
+    ) -> Message:
+        """Return the first answer without an error; a request with a code of ``again``, or without answer, is repeated.
+
+        A request without answer is sent again as it was, with the same epoch and sequence. ``times`` are those of the
+        first and the last attempt: from now on for the patience if it is None. Raises ``Fenced``, ``OutcomeUnknown``
+        for a server error, and ``TopiaristError``: ``Unreachable`` after the last attempt.
+        """
+        session, clock = self.session, self.clock
+        began, deadline = times or (clock.now(), clock.now() + PATIENCE_S)
+        while True:
+            try:
+                code, answer = send(find())
+            except Disconnected as error:
+                code, last = error_codes.NONE, str(error)
+            else:
+                if code == error_codes.NONE:
+                    return answer
+                last = error_codes.describe_error(code) + _CAUSES.get(code, "")
+                if code in FENCED_CODES:
+                    raise Fenced(last)
+                if code not in again:
+                    if code in error_codes.AUTHORIZATION_CODES | error_codes.PERMANENT_CODES:
+                        raise session.error_of(code, what, self.right_of(code))
+                    raise OutcomeUnknown(f"{what}: {last}")
+            if code != _CONCURRENT_TRANSACTIONS:
+                session.forget_lookups()  # the leader, or the coordinator, may be another broker by now
+            if clock.now() >= deadline:
+                message = f"{what}: the brokers do not take it for {deadline - began:.0f} s ({last})"
+                raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")
+            clock.sleep(RETRY_INTERVAL_S)

@@ -22,15 +22,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     UnsupportedRequest,
 )
 from topiarist.adapters.kafka_admin.connection.error_codes import LOOKUP_CODES
-from topiarist.adapters.kafka_admin.protocol.messages import (
-    ConsumerGroupDescribeRequest,
-    DescribeGroupsRequest,
-    DescribeShareGroupOffsetsRequest,
-    ListGroupsRequest,
-    OffsetFetchRequest,
-    ShareGroupDescribeRequest,
-    StreamsGroupDescribeRequest,
-)
+from topiarist.adapters.kafka_admin.protocol import messages
 from topiarist.model.usage import GroupType, UsageProblem
 
 # Decode what a member of a classic consumer group is subscribed to, and what it is assigned.
@@ -260,7 +252,9 @@ class GroupReader:
 
     def _list(self, broker: int) -> list[_Listed]:
         for is_last in self._requests.attempts():
-            answer = self._requests.ask("ListGroups", broker, ListGroupsRequest(states_filter=[], types_filter=[]))
+            answer = self._requests.ask(
+                "ListGroups", broker, messages.ListGroupsRequest(states_filter=[], types_filter=[])
+            )
             if answer is None:
                 break
             if not answer.error_code:
@@ -296,7 +290,7 @@ class GroupReader:
         protocols = {each.group: each.protocol for each in listed}
         waiting = list(protocols)
         for is_last in self._requests.attempts():
-            request = DescribeGroupsRequest(groups=waiting, include_authorized_operations=False)
+            request = messages.DescribeGroupsRequest(groups=waiting, include_authorized_operations=False)
             described, waiting = self._answers("DescribeGroups", broker, request, waiting, is_last=is_last)
             for answer in described:
                 group = self._result.groups[answer.group_id]
@@ -312,7 +306,7 @@ class GroupReader:
                 return
 
     def _describe_consumer(self, broker: int, listed: Sequence[_Listed]) -> None:
-        request = ConsumerGroupDescribeRequest(
+        request = messages.ConsumerGroupDescribeRequest(
             group_ids=[each.group for each in listed], include_authorized_operations=False
         )
         for answer in self._all_answers("ConsumerGroupDescribe", broker, request, listed):
@@ -325,7 +319,7 @@ class GroupReader:
                 group.is_opaque |= bool(member.subscribed_topic_regex) and not topics
 
     def _describe_share(self, broker: int, listed: Sequence[_Listed]) -> None:
-        request = ShareGroupDescribeRequest(
+        request = messages.ShareGroupDescribeRequest(
             group_ids=[each.group for each in listed], include_authorized_operations=False
         )
         for answer in self._all_answers("ShareGroupDescribe", broker, request, listed):
@@ -335,7 +329,7 @@ class GroupReader:
 
     def _describe_streams(self, broker: int, listed: Sequence[_Listed]) -> None:
         """Describe applications of Kafka Streams: each member may read every source topic of the topology."""
-        request = StreamsGroupDescribeRequest(
+        request = messages.StreamsGroupDescribeRequest(
             group_ids=[each.group for each in listed], include_authorized_operations=False
         )
         for answer in self._all_answers("StreamsGroupDescribe", broker, request, listed):
@@ -384,7 +378,7 @@ class GroupReader:
 
     def _read_offsets(self, broker: int, listed: Sequence[_Listed]) -> None:
         """Read the committed offsets of groups; topics that are hidden from topiarist are silently left out."""
-        probe = OffsetFetchRequest()
+        probe = messages.OffsetFetchRequest()
         size = _GROUPS_PER_REQUEST if self._requests.version_of(broker, probe) >= _MANY_GROUPS_VERSION else 1
         for part in chunks([each.group for each in listed if self._result.groups[each.group].is_read], size):
             waiting: Sequence[str] = part
@@ -405,9 +399,9 @@ class GroupReader:
                     break
 
     def _read_share_offsets(self, broker: int, listed: Sequence[_Listed]) -> None:
-        group_class = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+        group_class = messages.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
         for part in chunks([each.group for each in listed if self._result.groups[each.group].is_read], 100):
-            request = DescribeShareGroupOffsetsRequest(
+            request = messages.DescribeShareGroupOffsetsRequest(
                 groups=[group_class(group_id=name, topics=None) for name in part]
             )
             described, _ = self._answers("DescribeShareGroupOffsets", broker, request, part, is_last=True)
@@ -459,10 +453,10 @@ def _assigned(assignment: Message) -> set[str]:
 
 def _offset_request(groups: Sequence[str], size: int) -> Message:
     if size == 1:
-        return OffsetFetchRequest(group_id=groups[0], topics=None, require_stable=False)
-    group_class = OffsetFetchRequest.OffsetFetchRequestGroup
+        return messages.OffsetFetchRequest(group_id=groups[0], topics=None, require_stable=False)
+    group_class = messages.OffsetFetchRequest.OffsetFetchRequestGroup
     wanted = [group_class(group_id=name, topics=None, member_id=None, member_epoch=-1) for name in groups]
-    return OffsetFetchRequest(groups=wanted, require_stable=False)
+    return messages.OffsetFetchRequest(groups=wanted, require_stable=False)
 
 
 def _offsets_by_group(

@@ -22,18 +22,6 @@ from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.write import requests
-from topiarist.adapters.kafka_admin.write.requests import (
-    Answer,
-    Certainty,
-    CreatedTopic,
-    Element,
-    Right,
-    creation_of,
-    read_config_answer,
-    read_create_answer,
-    read_delete_answer,
-    read_growth_answer,
-)
 from topiarist.adapters.size_limits import REQUEST_LIMITS, REQUEST_WEIGHTS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result, partitions_to_initialize
@@ -141,7 +129,7 @@ class ChunkQueue:
     def _queue_of(self, plan: TopicPlan) -> deque[TopicPlan]:
         if is_deletion(plan):
             return self._deletions
-        return self._creations if creation_of(plan) else self._changes
+        return self._creations if requests.creation_of(plan) else self._changes
 
 
 def _take_from(queue: deque[TopicPlan], limit: int, throttle: Throttle | None = None) -> tuple[TopicPlan, ...]:
@@ -180,10 +168,10 @@ _MIN_QUOTA_WAIT_MS = 100
 class Kind(Enum):
     """A kind of Admin request, with the right that it needs."""
 
-    DELETE = Right.DELETE
-    CREATE = Right.CREATE
-    CONFIGURE = Right.CONFIGURE
-    GROW = Right.GROW
+    DELETE = requests.Right.DELETE
+    CREATE = requests.Right.CREATE
+    CONFIGURE = requests.Right.CONFIGURE
+    GROW = requests.Right.GROW
 
 
 class TopicWrite(Struct):
@@ -197,11 +185,11 @@ class TopicWrite(Struct):
 
     plan: TopicPlan
     topic_id: str | None
-    problem: tuple[Element, Kind] | None = None
+    problem: tuple[requests.Element, Kind] | None = None
     is_touched: bool = False
     late_until: float | None = None
     visible_by: float = 0.0
-    created: CreatedTopic | None = None
+    created: requests.CreatedTopic | None = None
 
     @property
     def known_id(self) -> str | None:
@@ -211,7 +199,7 @@ class TopicWrite(Struct):
     @property
     def is_throttled(self) -> bool:
         """Return whether the quota of the brokers left out the topic."""
-        return self.problem is not None and self.problem[0].certainty is Certainty.THROTTLED
+        return self.problem is not None and self.problem[0].certainty is requests.Certainty.THROTTLED
 
     def needs(self, kind: Kind) -> bool:
         """Return whether a request of this kind is to be sent; growth waits for the configs of its topic."""
@@ -260,13 +248,13 @@ class ChunkRequests:
             answer = self._send_once(kind, {_key(kind, write): write for write in needing})
             if answer is None:
                 return
-            by_certainty: dict[Certainty, list[TopicWrite]] = {}
+            by_certainty: dict[requests.Certainty, list[TopicWrite]] = {}
             for write in needing:
                 element = answer.elements[_key(kind, write)]
                 by_certainty.setdefault(element.certainty, []).append(write)
                 _record(write, kind, element)
-            not_taken = by_certainty.get(Certainty.NOT_CONTROLLER, [])
-            throttled = by_certainty.get(Certainty.THROTTLED, [])
+            not_taken = by_certainty.get(requests.Certainty.NOT_CONTROLLER, [])
+            throttled = by_certainty.get(requests.Certainty.THROTTLED, [])
             if not_taken:
                 controllers_asked += 1
                 if controllers_asked > 1:
@@ -278,7 +266,7 @@ class ChunkRequests:
             for write in needing:
                 write.problem = None
 
-    def _send_once(self, kind: Kind, writes: Mapping[str, TopicWrite]) -> Answer | None:
+    def _send_once(self, kind: Kind, writes: Mapping[str, TopicWrite]) -> requests.Answer | None:
         """Send one request; return its answer, or None if it may have been sent and has no answer."""
         for is_last in (False, True):
             try:
@@ -303,7 +291,7 @@ class ChunkRequests:
             except Disconnected as error:
                 if error.was_sent:
                     for write in writes.values():
-                        write.problem = Element(None, str(error)), kind
+                        write.problem = requests.Element(None, str(error)), kind
                         write.late_until = sent_at + ANSWER_TIMEOUT_S
                     return None
                 for name, write in writes.items():
@@ -324,7 +312,7 @@ class ChunkRequests:
         return not self._stop()
 
 
-def _delete_by_name(connection: Connection, writes: Mapping[str, TopicWrite]) -> Answer:
+def _delete_by_name(connection: Connection, writes: Mapping[str, TopicWrite]) -> requests.Answer:
     """Delete topics by name, each only if it has the id of ``writes`` now; return the elements of the answer by id.
 
     For brokers with a request without ids. The last look goes over the same connection, directly before: only a topic
@@ -337,24 +325,24 @@ def _delete_by_name(connection: Connection, writes: Mapping[str, TopicWrite]) ->
     except Disconnected as error:
         raise Disconnected(str(error), was_sent=False) from error  # the deletion was not
     same = [name for name, topic in found.topics.items() if topic.topic_id == names.get(name)]
-    other = {name: Element(found.errors.get(name, requests.UNKNOWN_ID)) for name in names if name not in same}
-    answer = Answer({}, 0)
+    other = {name: requests.Element(found.errors.get(name, requests.UNKNOWN_ID)) for name in names if name not in same}
+    answer = requests.Answer({}, 0)
     if same:
         request = requests.build_delete_by_name(same)
         answer = requests.read_delete_by_name_answer(connection.call(request, timeout=ANSWER_TIMEOUT_S), same)
     return answer._replace(elements={names[name]: each for name, each in {**answer.elements, **other}.items()})
 
 
-def _record(write: TopicWrite, kind: Kind, element: Element) -> None:
+def _record(write: TopicWrite, kind: Kind, element: requests.Element) -> None:
     """Record one element. A change that certainly was not made leaves the topic as untouched as it was before."""
     match element.certainty:
-        case Certainty.ACCEPTED:
+        case requests.Certainty.ACCEPTED:
             write.visible_by = time.monotonic() + OLD_LOOK_S
             write.created = element.created
             return
-        case Certainty.LATE:
+        case requests.Certainty.LATE:
             write.late_until = time.monotonic() + ANSWER_TIMEOUT_S
-        case Certainty.NOT_MADE | Certainty.THROTTLED | Certainty.NOT_CONTROLLER:
+        case requests.Certainty.NOT_MADE | requests.Certainty.THROTTLED | requests.Certainty.NOT_CONTROLLER:
             # Growth is the only second request of a topic: its configs were accepted before.
             write.is_touched = kind is Kind.GROW and bool(requests.config_items_of(write.plan))
     write.problem = element, kind
@@ -381,16 +369,16 @@ def build_request(kind: Kind, plans: Mapping[str, TopicPlan], *, validate_only: 
             return requests.build_create_partitions(growths, validate_only=validate_only)
 
 
-def read_answer(kind: Kind, answer: Message, asked: Iterable[str]) -> Answer:
+def read_answer(kind: Kind, answer: Message, asked: Iterable[str]) -> requests.Answer:
     """Return the elements of an answer to a request of this kind for the names, or ids, that were asked for."""
     return _READERS[kind](answer, asked)
 
 
-_READERS: Mapping[Kind, Callable[[Message, Iterable[str]], Answer]] = {
-    Kind.DELETE: read_delete_answer,
-    Kind.CREATE: read_create_answer,
-    Kind.CONFIGURE: read_config_answer,
-    Kind.GROW: read_growth_answer,
+_READERS: Mapping[Kind, Callable[[Message, Iterable[str]], requests.Answer]] = {
+    Kind.DELETE: requests.read_delete_answer,
+    Kind.CREATE: requests.read_create_answer,
+    Kind.CONFIGURE: requests.read_config_answer,
+    Kind.GROW: requests.read_growth_answer,
 }
 
 

@@ -14,27 +14,7 @@ from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.write.chunks import (
-    ANSWER_TIMEOUT_S,
-    Kind,
-    build_request,
-    is_deletion,
-    needs_request,
-    read_answer,
-    split_chunks,
-    too_large_outcome,
-)
-from topiarist.adapters.kafka_admin.write.requests import (
-    INVALID_ASSIGNMENT,
-    INVALID_REQUEST,
-    Answer,
-    Certainty,
-    Element,
-    config_items_of,
-    creation_of,
-    growth_of,
-    not_made_outcome,
-)
+from topiarist.adapters.kafka_admin.write import chunks, requests
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MAX_TOPIC_NAME_LENGTH, UNPLACED, Replicas, are_unplaced
 from topiarist.model.outcome import Outcome
@@ -43,10 +23,10 @@ from topiarist.model.state import GIVEN, Capabilities, Support
 
 HINT = "change the manifest, or ask the administrators of the brokers"
 
-_CHANGE_TYPES: Mapping[Kind, type[Change]] = {
-    Kind.CREATE: CreateTopic,
-    Kind.CONFIGURE: UpdateConfig,
-    Kind.GROW: AddPartitions,
+_CHANGE_TYPES: Mapping[chunks.Kind, type[Change]] = {
+    chunks.Kind.CREATE: CreateTopic,
+    chunks.Kind.CONFIGURE: UpdateConfig,
+    chunks.Kind.GROW: AddPartitions,
 }
 
 
@@ -58,28 +38,28 @@ def ask_brokers(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]:
     issues: dict[str, list[Issue]] = {}
     asked = []
     for topic in plan.actionable_topics():
-        if outcome := too_large_outcome(topic):
+        if outcome := chunks.too_large_outcome(topic):
             issues[topic.topic] = [_build_issue(outcome, topic.changes)]
-        elif not is_deletion(topic):
+        elif not chunks.is_deletion(topic):
             asked.append(topic)
     known_brokers = plan.assumptions().brokers.keys()
-    for chunk in split_chunks(asked):
+    for chunk in chunks.split_chunks(asked):
         for kind, change_type in _CHANGE_TYPES.items():
-            topics = {topic.topic: topic for topic in chunk if needs_request(topic, kind)}
+            topics = {topic.topic: topic for topic in chunk if chunks.needs_request(topic, kind)}
             for name, element in _ask(session, kind, topics).items():
                 topic = topics[name]
-                if element.certainty is Certainty.ACCEPTED:
+                if element.certainty is requests.Certainty.ACCEPTED:
                     continue
-                if element.certainty is not Certainty.NOT_MADE:
+                if element.certainty is not requests.Certainty.NOT_MADE:
                     raise _no_answer(f"the answer about {name} is unknown: {element.message or 'no element'}")
                 has_unknown = not topic.placed_brokers() <= known_brokers
-                outcome = not_made_outcome(name, element, kind.value, unknown_brokers=has_unknown)
+                outcome = requests.not_made_outcome(name, element, kind.value, unknown_brokers=has_unknown)
                 changes = [change for change in topic.changes if isinstance(change, change_type)]
                 issues.setdefault(name, []).append(_build_issue(outcome, changes, _field(kind, topic)))
     return issues
 
 
-def _ask(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, Element]:
+def _ask(session: Session, kind: chunks.Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, requests.Element]:
     """Return the answer for each topic. Raises ``TopiaristError`` if the brokers do not answer."""
     try:
         return _call(session, kind, topics) if topics else {}
@@ -87,17 +67,17 @@ def _ask(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Mappi
         raise _no_answer(str(error)) from error
 
 
-def _call(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, Element]:
+def _call(session: Session, kind: chunks.Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, requests.Element]:
     answer = _call_once(session, kind, topics)
-    if any(element.certainty is Certainty.NOT_CONTROLLER for element in answer.elements.values()):
+    if any(element.certainty is requests.Certainty.NOT_CONTROLLER for element in answer.elements.values()):
         session.forget_controller()
         answer = _call_once(session, kind, topics)
     return answer.elements
 
 
-def _call_once(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Answer:
-    connection, request = session.controller(), build_request(kind, topics, validate_only=True)
-    return read_answer(kind, connection.call(request, timeout=ANSWER_TIMEOUT_S), topics)
+def _call_once(session: Session, kind: chunks.Kind, topics: Mapping[str, TopicPlan]) -> requests.Answer:
+    connection, request = session.controller(), chunks.build_request(kind, topics, validate_only=True)
+    return chunks.read_answer(kind, connection.call(request, timeout=chunks.ANSWER_TIMEOUT_S), topics)
 
 
 def _no_answer(why: str) -> TopiaristError:
@@ -110,11 +90,11 @@ def _build_issue(outcome: Outcome, changes: Sequence[Change], field: tuple[str, 
     return Issue(reason, outcome.message, field=field, hint=HINT, withheld=tuple(changes))
 
 
-def _field(kind: Kind, topic: TopicPlan) -> tuple[str, ...]:
-    if kind is Kind.GROW:
+def _field(kind: chunks.Kind, topic: TopicPlan) -> tuple[str, ...]:
+    if kind is chunks.Kind.GROW:
         return ("partitions",)
-    if kind is Kind.CONFIGURE:
-        items = config_items_of(topic)
+    if kind is chunks.Kind.CONFIGURE:
+        items = requests.config_items_of(topic)
         return ("config", items[0].key) if len(items) == 1 else ("config",)
     return ()
 
@@ -134,7 +114,7 @@ _PROBE_END = "-topiarist-dry-run"
 
 _UNKNOWN = Support(None)
 _IGNORED = Support(False, "they ignore replica lists: they accept one that has the same broker twice")
-_LIST_ERRORS = frozenset({INVALID_ASSIGNMENT, INVALID_REQUEST})
+_LIST_ERRORS = frozenset({requests.INVALID_ASSIGNMENT, requests.INVALID_REQUEST})
 
 
 def needs_list_support(plan: Plan) -> bool:
@@ -151,10 +131,12 @@ def find_list_support(session: Session, plan: Plan) -> Capabilities:
     found = plan.capabilities
     listed = [topic for topic in plan.actionable_topics() if _has_lists(topic)]
     with suppress(Disconnected, UnsupportedRequest):
-        created = {each.topic: each for each in islice((each for each in listed if creation_of(each)), _MAX_ASKED)}
+        created = {
+            each.topic: each for each in islice((each for each in listed if requests.creation_of(each)), _MAX_ASKED)
+        }
         if created and found.replica_lists.is_given is None:
             found = replace(found, replica_lists=_ask_about_creations(session, created))
-        grown = {each.topic: each for each in islice((each for each in listed if growth_of(each)), _MAX_ASKED)}
+        grown = {each.topic: each for each in islice((each for each in listed if requests.growth_of(each)), _MAX_ASKED)}
         if grown and found.growth_lists.is_given is None:
             found = replace(found, growth_lists=_ask_about_growth(session, grown))
     return found
@@ -169,36 +151,36 @@ def _ask_about_creations(session: Session, topics: Mapping[str, TopicPlan]) -> S
     first, plan = next(iter(topics.items()))
     name = f"{first[: MAX_TOPIC_NAME_LENGTH - len(_PROBE_END)]}{_PROBE_END}"
     probe = TopicPlan(name, changes=(CreateTopic((_repeat(plan.new_replicas()[0]),), {}),))
-    answer = dict(_call(session, Kind.CREATE, {**topics, name: probe}))
+    answer = dict(_call(session, chunks.Kind.CREATE, {**topics, name: probe}))
     probed = answer.pop(name)
-    if any(each.certainty is Certainty.ACCEPTED for each in answer.values()):
+    if any(each.certainty is requests.Certainty.ACCEPTED for each in answer.values()):
         return _judge_probe(probed)
-    return _ask_without_lists(session, Kind.CREATE, topics, answer)
+    return _ask_without_lists(session, chunks.Kind.CREATE, topics, answer)
 
 
 def _ask_about_growth(session: Session, topics: Mapping[str, TopicPlan]) -> Support:
-    answer = _call(session, Kind.GROW, {name: _with_lists(topic, _repeat) for name, topic in topics.items()})
+    answer = _call(session, chunks.Kind.GROW, {name: _with_lists(topic, _repeat) for name, topic in topics.items()})
     for each in answer.values():
-        if each.certainty is Certainty.ACCEPTED or each.code == INVALID_ASSIGNMENT:
+        if each.certainty is requests.Certainty.ACCEPTED or each.code == requests.INVALID_ASSIGNMENT:
             return _judge_probe(each)
-    return _ask_without_lists(session, Kind.GROW, topics, answer)
+    return _ask_without_lists(session, chunks.Kind.GROW, topics, answer)
 
 
-def _judge_probe(element: Element) -> Support:
+def _judge_probe(element: requests.Element) -> Support:
     """Return what the answer to a list with one broker twice shows."""
-    if element.certainty is Certainty.ACCEPTED:
+    if element.certainty is requests.Certainty.ACCEPTED:
         return _IGNORED
     return GIVEN if element.code in _LIST_ERRORS else _UNKNOWN
 
 
 def _ask_without_lists(
-    session: Session, kind: Kind, topics: Mapping[str, TopicPlan], answer: Mapping[str, Element]
+    session: Session, kind: chunks.Kind, topics: Mapping[str, TopicPlan], answer: Mapping[str, requests.Element]
 ) -> Support:
     """Return what the same request without lists shows about topics that were refused with them."""
     refused = {name: each for name, each in answer.items() if each.code is not None and not each.is_denied}
     plain = {name: _with_lists(topics[name], lambda each: (UNPLACED,) * len(each)) for name in refused}
     for name, element in (_call(session, kind, plain) if plain else {}).items():
-        if element.certainty is Certainty.ACCEPTED:
+        if element.certainty is requests.Certainty.ACCEPTED:
             return Support(
                 False, f"they accept {name} without replica lists, and refuse it with them: {answer[name].words}"
             )

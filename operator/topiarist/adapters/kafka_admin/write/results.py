@@ -17,16 +17,8 @@ from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.records import codec as intents
 from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind
+from topiarist.adapters.kafka_admin.write import requests
 from topiarist.adapters.kafka_admin.write.chunks import Kind, TopicWrite, is_deletion
-from topiarist.adapters.kafka_admin.write.requests import (
-    Certainty,
-    Right,
-    config_items_of,
-    creation_of,
-    growth_of,
-    not_made_outcome,
-    unknown_outcome,
-)
 from topiarist.errors import Reason
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import Replicas, are_carried_out, are_unplaced
@@ -58,7 +50,7 @@ def find_created_result(write: TopicWrite, *, are_lists_obeyed: bool) -> TopicRe
 
     ``are_lists_obeyed`` is true if the brokers are known to carry out replica lists.
     """
-    created, creation = write.created, creation_of(write.plan)
+    created, creation = write.created, requests.creation_of(write.plan)
     if created is None or creation is None or created.partitions is None:
         return None
     config = {key: text for key, text in created.config.items() if text is not None}
@@ -100,8 +92,8 @@ def find_result(
         outcome = _confirmed_outcome(plan, differences, _created_id(plan, topic) if is_same else None)
         return TopicResult(outcome, _record_of_differing(plan, topic) if topic and is_same else FinalRecord.BEFORE)
     element, kind = write.problem
-    is_refused = element.certainty is Certainty.NOT_MADE
-    if creation_of(plan) and topic is not None:  # a creation that is late cannot be carried out any more
+    is_refused = element.certainty is requests.Certainty.NOT_MADE
+    if requests.creation_of(plan) and topic is not None:  # a creation that is late cannot be carried out any more
         if not is_refused:
             return TopicResult(_unexplained_outcome(write, differences), FinalRecord.BEFORE)
         message = f"another topic of this name exists now: {'; '.join(differences)}"
@@ -125,7 +117,7 @@ def find_result(
 
 def find_differences(write: TopicWrite, topic: TopicState | None) -> list[str]:
     """Return what a topic has otherwise than its plan wants it, each with both values; empty if nothing."""
-    plan, creation, growth = write.plan, creation_of(write.plan), growth_of(write.plan)
+    plan, creation, growth = write.plan, requests.creation_of(write.plan), requests.growth_of(write.plan)
     if is_deletion(plan):
         if topic is None:
             return []
@@ -134,7 +126,7 @@ def find_differences(write: TopicWrite, topic: TopicState | None) -> list[str]:
         return ["it does not exist"]
     if write.known_id not in (topic.topic_id, None):
         return ["it was deleted and recreated: it is another topic now"]
-    texts: Mapping[str, str | None] = {item.key: item.after for item in config_items_of(plan)}
+    texts: Mapping[str, str | None] = {item.key: item.after for item in requests.config_items_of(plan)}
     lists: list[str] = []
     if creation:
         texts, lists = creation.config, _list_replica_differences(creation.replicas, topic.replicas, 0)
@@ -174,12 +166,12 @@ def _shows_last_request(plan: TopicPlan, topic: TopicState | None) -> bool:
     """Return whether a look shows the last request of a topic, and so all of them: another look adds nothing."""
     if topic is None or is_deletion(plan):
         return False
-    return creation_of(plan) is not None or (_has_grown(plan, topic) and _are_applied(plan, topic))
+    return requests.creation_of(plan) is not None or (_has_grown(plan, topic) and _are_applied(plan, topic))
 
 
 def _has_grown(plan: TopicPlan, topic: TopicState | None) -> bool:
     """Return whether an existing topic has the partitions that its plan adds, or others in their place."""
-    growth = growth_of(plan)
+    growth = requests.growth_of(plan)
     return growth is not None and topic is not None and len(topic.replicas) >= growth.total
 
 
@@ -187,7 +179,7 @@ def _record_of_differing(plan: TopicPlan, topic: TopicState) -> FinalRecord:
     """Return the record of a topic that differs from its plan: the planned one if only its replicas do."""
     if is_deletion(plan):
         return FinalRecord.BEFORE
-    if creation := creation_of(plan):
+    if creation := requests.creation_of(plan):
         is_recorded = len(topic.replicas) == len(creation.replicas)
         is_recorded = is_recorded and not _list_config_differences(creation.config, topic.config)
         return FinalRecord.PLANNED if is_recorded else FinalRecord.MADE
@@ -225,7 +217,7 @@ def _not_reached_outcome(
         message = f"it was sent and not carried out: {'; '.join(differences)} ({element.message or 'no answer'})"
         outcome = Outcome(name, Result.SKIPPED, Reason.NOT_SENT, message)
     else:
-        outcome = not_made_outcome(name, element, kind.value, unknown_brokers=unknown_brokers)
+        outcome = requests.not_made_outcome(name, element, kind.value, unknown_brokers=unknown_brokers)
     return _as_written(outcome) if write.is_touched else outcome
 
 
@@ -236,20 +228,22 @@ def _as_written(outcome: Outcome) -> Outcome:
 
 def _unreadable_result(write: TopicWrite, error: ReadError) -> TopicResult:
     name = write.plan.topic
-    if write.problem and write.problem[0].certainty is Certainty.NOT_MADE and not write.is_touched:
-        return TopicResult(not_made_outcome(name, write.problem[0], write.problem[1].value), FinalRecord.BEFORE)
+    if write.problem and write.problem[0].certainty is requests.Certainty.NOT_MADE and not write.is_touched:
+        return TopicResult(
+            requests.not_made_outcome(name, write.problem[0], write.problem[1].value), FinalRecord.BEFORE
+        )
     if not write.is_touched:
         return TopicResult(
             Outcome(name, Result.CONFLICT, Reason.TOPIC_UNREADABLE, f"{error.path}: {error.message}"),
             FinalRecord.BEFORE,
         )
-    outcome = unknown_outcome(name, f"it cannot be read: {error.message}")
+    outcome = requests.unknown_outcome(name, f"it cannot be read: {error.message}")
     return TopicResult(outcome, FinalRecord.PLANNED if write.created else FinalRecord.INTENT)
 
 
 def _lacks_growth_alone(plan: TopicPlan, topic: TopicState | None) -> bool:
     """Return whether all configs of a plan with growth are applied; the caller knows that the growth is not."""
-    has_both = growth_of(plan) is not None and bool(config_items_of(plan))
+    has_both = requests.growth_of(plan) is not None and bool(requests.config_items_of(plan))
     return has_both and topic is not None and _are_applied(plan, topic)
 
 
@@ -261,32 +255,32 @@ def _growth_missing_outcome(write: TopicWrite, *, unknown_brokers: bool) -> Outc
     assert write.problem is not None
     if write.problem[1] is not Kind.GROW or write.late_until is not None:
         return Outcome(name, Result.PENDING, Reason.NOT_SENT, f"{message}: run again for that")
-    outcome = not_made_outcome(name, write.problem[0], Right.GROW, unknown_brokers=unknown_brokers)
+    outcome = requests.not_made_outcome(name, write.problem[0], requests.Right.GROW, unknown_brokers=unknown_brokers)
     return _as_written(outcome._replace(message=f"{message}: {outcome.message}"))
 
 
 def _created_id(plan: TopicPlan, topic: TopicState | None) -> str | None:
-    return topic.topic_id if topic and creation_of(plan) else None
+    return topic.topic_id if topic and requests.creation_of(plan) else None
 
 
 def _are_applied(plan: TopicPlan, topic: TopicState) -> bool:
     """Return whether a topic has all config changes of its plan."""
-    return not _list_config_differences({item.key: item.after for item in config_items_of(plan)}, topic.config)
+    return not _list_config_differences({item.key: item.after for item in requests.config_items_of(plan)}, topic.config)
 
 
 def build_intent(plan: TopicPlan) -> Intent:
     """Return the intent of a plan that needs a request."""
     if is_deletion(plan):
         return Intent(IntentKind.DELETE, plan.record_after)
-    if creation := creation_of(plan):
+    if creation := requests.creation_of(plan):
         return Intent(IntentKind.CREATE, plan.record_after, creation.replicas, config=creation.config)
-    growth = growth_of(plan)
+    growth = requests.growth_of(plan)
     return Intent(
         IntentKind.CHANGE,
         plan.record_after,
         growth.replicas if growth else (),
         growth.before if growth else 0,
-        {item.key: item.after for item in config_items_of(plan)},
+        {item.key: item.after for item in requests.config_items_of(plan)},
     )
 
 

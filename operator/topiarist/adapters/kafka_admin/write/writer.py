@@ -25,25 +25,8 @@ from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities
 from topiarist.adapters.kafka_admin.read.topic_reader import Look, Reader
 from topiarist.adapters.kafka_admin.records.codec import RecordsStore, TopicRecord
-from topiarist.adapters.kafka_admin.write.chunks import (
-    ChunkQueue,
-    ChunkRequests,
-    Kind,
-    TopicWrite,
-    is_deletion,
-    needs_request,
-    too_large_outcome,
-)
+from topiarist.adapters.kafka_admin.write import chunks, results
 from topiarist.adapters.kafka_admin.write.requests import CreatedTopic, creation_of, unknown_outcome
-from topiarist.adapters.kafka_admin.write.results import (
-    FinalRecord,
-    TopicResult,
-    build_intent,
-    build_partial_record,
-    find_created_result,
-    find_result,
-    forget_applied,
-)
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import are_unplaced
 from topiarist.model.outcome import Outcome, Result
@@ -86,12 +69,12 @@ class Writer:
         self._guard = control.guard
         self._assumptions = plan.assumptions()
         self._are_lists_obeyed = plan.capabilities.replica_lists.is_given is True
-        self._queue = ChunkQueue(control.throttle, stop)
+        self._queue = chunks.ChunkQueue(control.throttle, stop)
         self._queue.reads_creations = not self._are_lists_obeyed
         self._is_acquired = False
         self._records: dict[str, TopicRecord] = {}
         self._record_errors: Mapping[str, ReadError] = {}
-        self._writes: Sequence[TopicWrite] = ()  # the chunk with committed intents, until it has results
+        self._writes: Sequence[chunks.TopicWrite] = ()  # the chunk with committed intents, until it has results
         self._finals: dict[str, TopicRecord | None] = {}
         self._uncommitted: list[Outcome] = []  # the outcomes that ``_finals`` belong to
         self._committed: list[Outcome] = []
@@ -158,7 +141,7 @@ class Writer:
             elif is_nudge(plan):
                 message = "Kafka's protocol has no request that makes the controller initialize a partition again"
                 yield Outcome(plan.topic, Result.REFUSED, Reason.NOT_INITIALIZED, message)
-            elif outcome := too_large_outcome(plan) or self._refuse_lists(plan):
+            elif outcome := chunks.too_large_outcome(plan) or self._refuse_lists(plan):
                 yield outcome
             else:
                 self._queue.add(plan)
@@ -179,21 +162,21 @@ class Writer:
                 self._acquire()  # other runs may have written while this one waited
             self._run.keep()
             # A topic without a request is not looked at again.
-            is_sent = all(any(needs_request(plan, kind) for kind in Kind) for plan in chunk)
+            is_sent = all(any(chunks.needs_request(plan, kind) for kind in chunks.Kind) for plan in chunk)
             look = (self._reader.look_first if is_sent else self._reader.look)([plan.topic for plan in chunk])
         except TopiaristError:
             self._queue.requeue(chunk)
             raise
-        writes: list[TopicWrite] = []
+        writes: list[chunks.TopicWrite] = []
         for plan in chunk:
             if outcome := self._compare(plan, look) or self._guard(plan):
                 yield outcome
-            elif any(needs_request(plan, kind) for kind in Kind):
-                writes.append(TopicWrite(plan, _topic_id(look, plan.topic)))
+            elif any(chunks.needs_request(plan, kind) for kind in chunks.Kind):
+                writes.append(chunks.TopicWrite(plan, _topic_id(look, plan.topic)))
             else:
                 topic = look.topics[plan.topic]
                 shown = None if isinstance(topic, ReadError) else topic
-                self._finals[plan.topic] = self._final_record(plan, shown, FinalRecord.PLANNED)
+                self._finals[plan.topic] = self._final_record(plan, shown, results.FinalRecord.PLANNED)
                 self._uncommitted.append(Outcome(plan.topic, Result.DONE))
         if not writes:
             return
@@ -201,7 +184,7 @@ class Writer:
         self._writes = writes
         self._commit({write.plan.topic: self._build_intent(write) for write in writes})
         self._writes = writes = self._compare_again(writes)
-        requests = ChunkRequests(self._session, self._run.require_fence, self._stop)
+        requests = chunks.ChunkRequests(self._session, self._run.require_fence, self._stop)
         requests.send(writes)
         throttled = self._find_results(writes)
         self._writes = ()
@@ -243,7 +226,7 @@ class Writer:
             return Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, check.message)
         return None
 
-    def _compare_again(self, writes: Sequence[TopicWrite]) -> list[TopicWrite]:
+    def _compare_again(self, writes: Sequence[chunks.TopicWrite]) -> list[chunks.TopicWrite]:
         """Return the topics that are as before the intents; the others get their old record back, and an outcome."""
         look = self._reader.look_again({write.plan.topic: write.topic_id for write in writes})
         unchanged = []
@@ -259,7 +242,7 @@ class Writer:
             )
         return unchanged
 
-    def _find_results(self, writes: Sequence[TopicWrite], *, is_last_look: bool = False) -> list[TopicPlan]:
+    def _find_results(self, writes: Sequence[chunks.TopicWrite], *, is_last_look: bool = False) -> list[TopicPlan]:
         """Set the outcomes and final records of the topics of a chunk; return those that a quota left out.
 
         Reads the topics that the answer to their creation does not describe whole. Reads again while a request without
@@ -267,7 +250,7 @@ class Writer:
         """
         throttled, interval, remaining = [], _LOOK_INTERVAL_S, []
         for write in writes:
-            if result := find_created_result(write, are_lists_obeyed=self._are_lists_obeyed):
+            if result := results.find_created_result(write, are_lists_obeyed=self._are_lists_obeyed):
                 self._settle(write, result, None)
             else:
                 remaining.append(write)
@@ -277,7 +260,7 @@ class Writer:
             late = []
             for write in remaining:
                 plan, topic = write.plan, look.topics[write.plan.topic]
-                result = find_result(write, topic, now, unknown_brokers=self._has_unknown(plan))
+                result = results.find_result(write, topic, now, unknown_brokers=self._has_unknown(plan))
                 if result is None:
                     late.append(write)
                     continue
@@ -295,7 +278,9 @@ class Writer:
             self._uncommitted.append(unknown_outcome(write.plan.topic, why or "no answer"))
         return throttled
 
-    def _settle(self, write: TopicWrite, result: TopicResult, topic: TopicState | ReadError | None) -> None:
+    def _settle(
+        self, write: chunks.TopicWrite, result: results.TopicResult, topic: TopicState | ReadError | None
+    ) -> None:
         """Keep the outcome and the final record of a topic; ``topic`` is as the last look shows it, if there is one."""
         name, outcome = write.plan.topic, result.outcome
         if outcome:
@@ -303,7 +288,7 @@ class Writer:
             if topic and creation_of(write.plan) and outcome.result is Result.DONE:
                 self._are_lists_obeyed = self._are_lists_obeyed or not are_unplaced(write.plan.new_replicas())
                 self._queue.reads_creations = not self._are_lists_obeyed
-        if result.record is not FinalRecord.INTENT:
+        if result.record is not results.FinalRecord.INTENT:
             shown = None if isinstance(topic, ReadError) else topic
             self._finals[name] = self._final_record(write.plan, shown, result.record, write.created)
 
@@ -328,21 +313,23 @@ class Writer:
         committed, self._committed = self._committed, []
         yield from committed
 
-    def _build_intent(self, write: TopicWrite) -> TopicRecord:
+    def _build_intent(self, write: chunks.TopicWrite) -> TopicRecord:
         before = self._records.get(write.plan.topic)
-        return TopicRecord(before.record if before else None, write.topic_id, build_intent(write.plan))
+        return TopicRecord(before.record if before else None, write.topic_id, results.build_intent(write.plan))
 
     def _final_record(
-        self, plan: TopicPlan, topic: TopicState | None, kind: FinalRecord, created: CreatedTopic | None = None
+        self, plan: TopicPlan, topic: TopicState | None, kind: results.FinalRecord, created: CreatedTopic | None = None
     ) -> TopicRecord | None:
         before = self._records.get(plan.topic)
-        if kind is FinalRecord.BEFORE:
+        if kind is results.FinalRecord.BEFORE:
             return before
-        if kind is FinalRecord.PARTIAL:
-            record = build_partial_record(plan, topic) if topic else None
+        if kind is results.FinalRecord.PARTIAL:
+            record = results.build_partial_record(plan, topic) if topic else None
             return TopicRecord(record, topic.topic_id) if topic and record else before
-        topic_id = created.topic_id if created else None if is_deletion(plan) or topic is None else topic.topic_id
-        record = forget_applied(plan.record_after) if kind is FinalRecord.MADE else plan.record_after
+        topic_id = (
+            created.topic_id if created else None if chunks.is_deletion(plan) or topic is None else topic.topic_id
+        )
+        record = results.forget_applied(plan.record_after) if kind is results.FinalRecord.MADE else plan.record_after
         return None if record is None else TopicRecord(record, topic_id)
 
     def _has_unknown(self, plan: TopicPlan) -> bool:

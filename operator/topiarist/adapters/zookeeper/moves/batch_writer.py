@@ -30,15 +30,7 @@ from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupte
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata, TopicZnodes, decode_topic_state
 from topiarist.adapters.zookeeper.read.state import read_topics
-from topiarist.adapters.zookeeper.write.transaction import (
-    MultiRequest,
-    Operation,
-    OperationType,
-    TransactionTemplate,
-    check_no_deletion_request,
-    find_first_failure,
-    set_or_create,
-)
+from topiarist.adapters.zookeeper.write import transaction
 from topiarist.adapters.zookeeper.write.write_context import (
     Lock,
     ensure_own_znodes,
@@ -214,8 +206,8 @@ class BatchZnodes(NamedTuple):
 
 
 def build_batch_operations(
-    record: BatchRecord, configs_after: EntityConfigs, znodes: BatchZnodes, template: TransactionTemplate
-) -> list[Operation]:
+    record: BatchRecord, configs_after: EntityConfigs, znodes: BatchZnodes, template: transaction.TransactionTemplate
+) -> list[transaction.Operation]:
     """Return the operations that send the batch ``record``, with ``configs_after`` as the throttled configs.
 
     Each topic of the batch has an ownership record, and each broker that gets a replica is in
@@ -227,23 +219,28 @@ def build_batch_operations(
     for name in sorted({move.topic for move in record.moves}):
         node = znodes.topics[name].topic
         assert isinstance(node, Znode)
-        operations.append(Operation(OperationType.CHECK, paths.topic_path(name), version=node.version))
-        operations += check_no_deletion_request(name, template.acls)
+        operations.append(
+            transaction.Operation(transaction.OperationType.CHECK, paths.topic_path(name), version=node.version)
+        )
+        operations += transaction.check_no_deletion_request(name, template.acls)
     for move in record.moves:
         state = znodes.states[move.topic, move.partition]
         path = paths.partition_state_path(move.topic, move.partition)
-        operations.append(Operation(OperationType.CHECK, path, version=state.version))
+        operations.append(transaction.Operation(transaction.OperationType.CHECK, path, version=state.version))
     operations += _build_config_operations(configs_after, znodes, template)
     data = encode_batch(record)
-    operations.append(set_or_create(paths.MOVES, data, znodes.record, template.acls))
+    operations.append(transaction.set_or_create(paths.MOVES, data, znodes.record, template.acls))
     request = encode_reassignment_request(record.moves)
     acl = template.acls[paths.REASSIGNMENT_REQUEST.rpartition("/")[0]]
-    return [*operations, Operation(OperationType.CREATE, paths.REASSIGNMENT_REQUEST, request, acl=acl)]
+    return [
+        *operations,
+        transaction.Operation(transaction.OperationType.CREATE, paths.REASSIGNMENT_REQUEST, request, acl=acl),
+    ]
 
 
 def build_throttle_operations(
-    record: BatchRecord, configs_after: EntityConfigs, znodes: BatchZnodes, template: TransactionTemplate
-) -> list[Operation]:
+    record: BatchRecord, configs_after: EntityConfigs, znodes: BatchZnodes, template: transaction.TransactionTemplate
+) -> list[transaction.Operation]:
     """Return the operations that give a batch under way another throttle: ``record`` with its values replaces its own.
 
     The reassignment request is not written.
@@ -252,25 +249,25 @@ def build_throttle_operations(
     return [
         *template.fence,
         *_build_config_operations(configs_after, znodes, template),
-        set_or_create(paths.MOVES, data, znodes.record, template.acls),
+        transaction.set_or_create(paths.MOVES, data, znodes.record, template.acls),
     ]
 
 
 def build_end_operations(
-    configs_after: EntityConfigs, znodes: BatchZnodes, template: TransactionTemplate
-) -> list[Operation]:
+    configs_after: EntityConfigs, znodes: BatchZnodes, template: transaction.TransactionTemplate
+) -> list[transaction.Operation]:
     """Return the operations that put throttles back, with ``configs_after``, and delete the record of the batch."""
     assert isinstance(znodes.record, Znode)
     return [
         *template.fence,
         *_build_config_operations(configs_after, znodes, template),
-        Operation(OperationType.DELETE, paths.MOVES, version=znodes.record.version),
+        transaction.Operation(transaction.OperationType.DELETE, paths.MOVES, version=znodes.record.version),
     ]
 
 
 def _build_config_operations(
-    configs_after: EntityConfigs, znodes: BatchZnodes, template: TransactionTemplate
-) -> list[Operation]:
+    configs_after: EntityConfigs, znodes: BatchZnodes, template: transaction.TransactionTemplate
+) -> list[transaction.Operation]:
     operations = []
     for entity, config in sorted(configs_after.items()):
         path, node = paths.entity_config_path(entity), znodes.configs[entity]
@@ -280,17 +277,19 @@ def _build_config_operations(
         kind, _, name = entity.partition("/")
         if kind == "topics" and not isinstance(node, Znode):
             # A config without its topic would become that of a later topic of this name.
-            operations.append(Operation(OperationType.CHECK, paths.topic_path(name)))
+            operations.append(transaction.Operation(transaction.OperationType.CHECK, paths.topic_path(name)))
         operations += [
-            set_or_create(path, data, node, template.acls),
-            Operation(OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, notification, acl=acl, sequential=True),
+            transaction.set_or_create(path, data, node, template.acls),
+            transaction.Operation(
+                transaction.OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, notification, acl=acl, sequential=True
+            ),
         ]
         if kind == "topics":
             operations += _renew_record(znodes.topics[name], node)
     return operations
 
 
-def _renew_record(nodes: TopicZnodes, config: Znode | ReadFailure) -> list[Operation]:
+def _renew_record(nodes: TopicZnodes, config: Znode | ReadFailure) -> list[transaction.Operation]:
     """Return the operation that writes a topic's ownership record again, unchanged, if it is up to date.
 
     A record older than the config means a change by another client, and one older than the topic means another topic:
@@ -301,7 +300,9 @@ def _renew_record(nodes: TopicZnodes, config: Znode | ReadFailure) -> list[Opera
         return []
     if isinstance(config, Znode) and config.mzxid > record.mzxid:
         return []
-    return [Operation(OperationType.SET, paths.record_path(nodes.name), record.data, record.version)]
+    return [
+        transaction.Operation(transaction.OperationType.SET, paths.record_path(nodes.name), record.data, record.version)
+    ]
 
 
 Batch = tuple[ReplicaMove, ...]
@@ -337,7 +338,7 @@ class BatchWriter(Struct, frozen=True):
 
     session: Session
     settings: WriterSettings
-    template: TransactionTemplate
+    template: transaction.TransactionTemplate
     metadata: ClusterMetadata
     record_znode: Znode | ReadFailure
     record: BatchRecord | None
@@ -394,8 +395,11 @@ class BatchWriter(Struct, frozen=True):
             self.remark(remark)
         return BatchZnodes(topics, judged.states, nodes, self.record_znode), update
 
-    def _commit(self, operations: Sequence[Operation], record: bytes | None) -> bool:
-        multi, limit = MultiRequest(self.session.chroot, operations), self.settings.jute_max_buffer * 9 // 10
+    def _commit(self, operations: Sequence[transaction.Operation], record: bytes | None) -> bool:
+        multi, limit = (
+            transaction.MultiRequest(self.session.chroot, operations),
+            self.settings.jute_max_buffer * 9 // 10,
+        )
         if multi.size > limit:
             raise TooLarge(multi.size, limit)
         try:
@@ -406,7 +410,7 @@ class BatchWriter(Struct, frozen=True):
             raise TopiaristError(Reason.WRITE_FAILED, f"ZooKeeper returned {error!r}", HINT_CONTINUE) from error
         if len(results) != len(operations):
             return self._was_committed(record)  # the reply is not usable: the record decides
-        failure = find_first_failure(self.template, operations, results)
+        failure = transaction.find_first_failure(self.template, operations, results)
         if failure is None:
             return True
         if isinstance(failure.error, NoAuthError):

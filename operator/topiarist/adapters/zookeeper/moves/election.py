@@ -21,25 +21,11 @@ from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.cluster import encode_election_request
 from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, Session, translate_errors
-from topiarist.adapters.zookeeper.moves.batch_writer import (
-    BatchWriter,
-    JudgedZnodes,
-    WriterSettings,
-    decode_moved_topic,
-    lock_for_batch,
-    read_judged,
-)
+from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.moves.mover import KRAFT_REASONS
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_request_and_write_block
-from topiarist.adapters.zookeeper.write.transaction import (
-    MultiRequest,
-    Operation,
-    OperationType,
-    TransactionTemplate,
-    check_no_deletion_request,
-    find_first_failure,
-)
+from topiarist.adapters.zookeeper.write import transaction
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.moves import RequestedReassignment
@@ -69,9 +55,9 @@ ADMIN = paths.ELECTION_REQUEST.rpartition("/")[0]
 def build_election_operations(
     partitions: Collection[tuple[str, int]],
     leaders: Collection[int],
-    znodes: JudgedZnodes,
-    template: TransactionTemplate,
-) -> list[Operation]:
+    znodes: batch_writer.JudgedZnodes,
+    template: transaction.TransactionTemplate,
+) -> list[transaction.Operation]:
     """Return the operations that request an election of ``partitions``, given the znodes that they were judged from.
 
     ``leaders`` are the brokers that are to lead; each is in ``template.broker_checks``.
@@ -80,13 +66,24 @@ def build_election_operations(
     for name in sorted({topic for topic, _ in partitions}):
         node = znodes.topics[name].topic
         assert isinstance(node, Znode)
-        operations.append(Operation(OperationType.CHECK, paths.topic_path(name), version=node.version))
-        operations += check_no_deletion_request(name, template.acls)
+        operations.append(
+            transaction.Operation(transaction.OperationType.CHECK, paths.topic_path(name), version=node.version)
+        )
+        operations += transaction.check_no_deletion_request(name, template.acls)
     for topic, partition in sorted(partitions):
         version = znodes.states[topic, partition].version
-        operations.append(Operation(OperationType.CHECK, paths.partition_state_path(topic, partition), version=version))
+        operations.append(
+            transaction.Operation(
+                transaction.OperationType.CHECK, paths.partition_state_path(topic, partition), version=version
+            )
+        )
     request = encode_election_request(sorted(partitions))
-    return [*operations, Operation(OperationType.CREATE, paths.ELECTION_REQUEST, request, acl=template.acls[ADMIN])]
+    return [
+        *operations,
+        transaction.Operation(
+            transaction.OperationType.CREATE, paths.ELECTION_REQUEST, request, acl=template.acls[ADMIN]
+        ),
+    ]
 
 
 _HINT_STUCK = "the controller's log has the cause, often an entry of a partition that it has not initialized"
@@ -111,7 +108,7 @@ class Elector:
         session: Session,
         plan: Plan,
         options: MoveOptions,
-        writer_settings: WriterSettings,
+        writer_settings: batch_writer.WriterSettings,
         stop: Callable[[], bool],
     ) -> None:
         self._session = session
@@ -189,7 +186,9 @@ class Elector:
     def _send(self, partitions: tuple[Partition, ...]) -> tuple[_Sent, tuple[Partition, ...]]:
         """Request the election of those partitions that can be elected; return them, empty if nothing was sent."""
         for _ in range(_MAX_ATTEMPTS):
-            with lock_for_batch(self._session, self._writer_settings, self._stop, lambda remark: None) as writer:
+            with batch_writer.lock_for_batch(
+                self._session, self._writer_settings, self._stop, lambda remark: None
+            ) as writer:
                 if writer is None:
                     return _Sent.REQUEST_EXISTS, ()
                 ready, judged = self._select(partitions, writer)
@@ -197,7 +196,7 @@ class Elector:
                     return _Sent.YES, ()
                 leaders = {self._ledger.open[topic].left[partition].after for topic, partition in ready}
                 operations = build_election_operations(ready, leaders, judged, writer.template)
-                multi = MultiRequest(self._session.chroot, operations)
+                multi = transaction.MultiRequest(self._session.chroot, operations)
                 if multi.size > self._writer_settings.jute_max_buffer * 9 // 10:
                     self._split(ready, multi.size)
                     return _Sent.YES, ()
@@ -217,8 +216,8 @@ class Elector:
         raise TopiaristError(Reason.STATE_CONFLICT, message, HINT_ELECT_AGAIN)
 
     def _select(
-        self, partitions: Iterable[Partition], writer: BatchWriter
-    ) -> tuple[tuple[Partition, ...], JudgedZnodes]:
+        self, partitions: Iterable[Partition], writer: batch_writer.BatchWriter
+    ) -> tuple[tuple[Partition, ...], batch_writer.JudgedZnodes]:
         """Return the partitions that can be elected; keep the causes of the others, or close their topics."""
         metadata = writer.metadata
         brokers = {broker.id: broker for broker in metadata.brokers}
@@ -232,16 +231,16 @@ class Elector:
         partitions: Iterable[Partition],
         brokers: dict[int, Broker],
         requested: Iterable[RequestedReassignment] = (),
-    ) -> tuple[JudgedZnodes, list[tuple[OpenElections, ElectionJudgement]]]:
+    ) -> tuple[batch_writer.JudgedZnodes, list[tuple[OpenElections, ElectionJudgement]]]:
         """Read and judge open topics; close those that have a conflict or nothing left."""
         elections = self._ledger.find_left(partitions)
         in_flight = {(entry.topic, entry.partition) for entry in requested}
-        judged = read_judged(self._session, list(elections))
+        judged = batch_writer.read_judged(self._session, list(elections))
         judgements = []
         for name, wanted in elections.items():
             topic = self._ledger.open[name]
             try:
-                current = decode_moved_topic(judged.topics[name], brokers, {}, judged.states)
+                current = batch_writer.decode_moved_topic(judged.topics[name], brokers, {}, judged.states)
             except TopiaristError as error:
                 self._ledger.close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
                 continue
@@ -269,7 +268,9 @@ class Elector:
                 raise TopiaristError(Reason.WRITE_FAILED, message, HINT_ELECT_AGAIN)
             self._ledger.queue.appendleft(tuple(open_again))
 
-    def _commit(self, writer: BatchWriter, multi: MultiRequest, operations: list[Operation]) -> _Sent:
+    def _commit(
+        self, writer: batch_writer.BatchWriter, multi: transaction.MultiRequest, operations: list[transaction.Operation]
+    ) -> _Sent:
         try:
             results = self._session.result(self._session.send(multi))
         except ConnectionInterrupted:
@@ -279,7 +280,7 @@ class Elector:
             raise TopiaristError(Reason.WRITE_FAILED, f"ZooKeeper returned {error!r}", HINT_ELECT_AGAIN) from error
         if len(results) != len(operations):
             return _Sent.UNKNOWN  # the reply is not usable
-        failure = find_first_failure(writer.template, operations, results)
+        failure = transaction.find_first_failure(writer.template, operations, results)
         if failure is None:
             return _Sent.YES
         if isinstance(failure.error, NodeExistsError) and failure.operation.path == paths.ELECTION_REQUEST:

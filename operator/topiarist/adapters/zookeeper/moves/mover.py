@@ -25,23 +25,7 @@ from typing import NamedTuple
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.paths import is_znode_name
 from topiarist.adapters.zookeeper.connection.session import Session, translate_errors
-from topiarist.adapters.zookeeper.moves.batch_writer import (
-    HINT_CONTINUE,
-    MAX_ATTEMPTS,
-    BatchWriter,
-    JudgedZnodes,
-    TooLarge,
-    WriterSettings,
-    decode_lists,
-    decode_moved_topic,
-    decode_reassignments,
-    decode_record,
-    decode_states,
-    lock_for_batch,
-    read_judged,
-    read_moved_topics,
-    read_partition_states,
-)
+from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import (
     REQUEST_AND_WRITE_BLOCK,
@@ -53,17 +37,9 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
+from topiarist.planning.moves import throttles
 from topiarist.planning.moves.gate import Judgement, MovedTopic
 from topiarist.planning.moves.ledger import MoveLedger, OpenTopic, Partition, make_batches
-from topiarist.planning.moves.throttles import (
-    PartitionInFlight,
-    StallWatch,
-    find_added,
-    find_blocker,
-    find_stuck_entry,
-    has_other_rate,
-    require_rate,
-)
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 from topiarist.throttle import sleep_unless_stopped
@@ -112,9 +88,9 @@ class RequestWait:
         Raises ``TopiaristError``: MovesStalled after ``stall_after`` seconds without progress, StuckReassignment if the
         controller never removes what is left, the reason of the write block if KRaft takes the cluster over.
         """
-        watch, states_due = StallWatch(self._stall_after, self._rate), 0.0
+        watch, states_due = throttles.StallWatch(self._stall_after, self._rate), 0.0
         blocker, count, stuck_polls = "", 0, 0
-        in_flight: tuple[PartitionInFlight, ...] = ()
+        in_flight: tuple[throttles.PartitionInFlight, ...] = ()
         topics: Mapping[str, TopicZnodes] = {}
         while True:
             request, topics = self._read_request(topics.keys())
@@ -127,10 +103,10 @@ class RequestWait:
             now = time.monotonic()
             if now >= min(states_due, watch.deadline):
                 in_flight = self._read_in_flight(request, topics)
-                blocker, states_due = find_blocker(in_flight, self._registered_brokers()), now + _STATES_S
+                blocker, states_due = throttles.find_blocker(in_flight, self._registered_brokers()), now + _STATES_S
             if watch.is_stalled(len(request.entries), in_flight, now):
                 raise watch.error(in_flight, self._registered_brokers())
-            partition_ids = {name: decode_lists(nodes) for name, nodes in topics.items()}
+            partition_ids = {name: batch_writer.decode_lists(nodes) for name, nodes in topics.items()}
             yield Poll(frozenset((entry.topic, entry.partition) for entry in request.entries), blocker, partition_ids)
             if self._stop():
                 return
@@ -167,17 +143,17 @@ class RequestWait:
 
     def _read_in_flight(
         self, request: ReassignmentRequest, topics: Mapping[str, TopicZnodes]
-    ) -> tuple[PartitionInFlight, ...]:
-        states = read_partition_states(self._session, topics.values())
-        decoded = {name: decode_states(name, states) for name in topics}
-        reassignments = {name: decode_reassignments(nodes) for name, nodes in topics.items()}
-        lists = {name: decode_lists(nodes) for name, nodes in topics.items()}
+    ) -> tuple[throttles.PartitionInFlight, ...]:
+        states = batch_writer.read_partition_states(self._session, topics.values())
+        decoded = {name: batch_writer.decode_states(name, states) for name in topics}
+        reassignments = {name: batch_writer.decode_reassignments(nodes) for name, nodes in topics.items()}
+        lists = {name: batch_writer.decode_lists(nodes) for name, nodes in topics.items()}
         found = []
         for topic, partition, target in request.entries:
             if state := decoded.get(topic, {}).get(partition):
                 present = lists[topic].get(partition, ())
-                adding = find_added(target, present, reassignments[topic].get(partition))
-                found.append(PartitionInFlight(topic, partition, target, adding, state.isr))
+                adding = throttles.find_added(target, present, reassignments[topic].get(partition))
+                found.append(throttles.PartitionInFlight(topic, partition, target, adding, state.isr))
         return tuple(found)
 
 
@@ -189,7 +165,7 @@ def _find_stuck(request: ReassignmentRequest, topics: Mapping[str, TopicZnodes])
     for entry in request.entries:
         node = topics[entry.topic].topic if entry.topic in topics else ReadFailure.MISSING
         is_younger = isinstance(node, Znode) and request.czxid is not None and node.czxid > request.czxid
-        stuck = find_stuck_entry(entry, exists=node is not ReadFailure.MISSING, is_younger=is_younger)
+        stuck = throttles.find_stuck_entry(entry, exists=node is not ReadFailure.MISSING, is_younger=is_younger)
         if not stuck:
             return ""
         first = first or stuck
@@ -209,7 +185,7 @@ class Mover:
         session: Session,
         plan: Plan,
         options: MoveOptions,
-        writer_settings: WriterSettings,
+        writer_settings: batch_writer.WriterSettings,
         stop: Callable[[], bool],
     ) -> None:
         self._session = session
@@ -225,7 +201,7 @@ class Mover:
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
-        yield from self._ledger.execute(self._steps(), self._report, HINT_CONTINUE)
+        yield from self._ledger.execute(self._steps(), self._report, batch_writer.HINT_CONTINUE)
 
     def _steps(self) -> Iterator[None]:
         with translate_errors(self._session):
@@ -240,9 +216,9 @@ class Mover:
         if request is not ReadFailure.MISSING:
             if self._stop():
                 return False
-            self._adjust_throttle(decode_record(record))
+            self._adjust_throttle(batch_writer.decode_record(record))
             if self._options.wait:
-                self._await_request(decode_record(record))
+                self._await_request(batch_writer.decode_record(record))
                 return True
             self._ledger.blocked_by = "a reassignment request is in progress"
             return False
@@ -251,12 +227,12 @@ class Mover:
             self._requeue_held()
         if self._queue and not self._stop():
             return self._send_next()
-        return self._end_batches(decode_record(record))
+        return self._end_batches(batch_writer.decode_record(record))
 
     def _find_finished_moves(self) -> None:
         """Read all topics once: the moves of an interrupted run that are done, or in flight, need no batch."""
         sync(self._session)
-        nodes = read_moved_topics(self._session, sorted(self._ledger.open))
+        nodes = batch_writer.read_moved_topics(self._session, sorted(self._ledger.open))
         for topic, judgement in self._judge(self._ledger.open, nodes):
             self._ledger.close_finished(topic, judgement)
             for move in judgement.under_way:
@@ -270,7 +246,7 @@ class Mover:
         """Give the batch in flight the declared rate; that of another owner keeps its rate."""
         rate = self._settings.throttle
         is_own = record is not None and record.owner == self._writer_settings.owner
-        if record and is_own and rate is not None and has_other_rate(record, rate):
+        if record and is_own and rate is not None and throttles.has_other_rate(record, rate):
             self._write(lambda writer: writer.replace_throttle(rate), self._stop)
 
     def _await_request(self, record: BatchRecord | None) -> None:
@@ -289,7 +265,7 @@ class Mover:
         """Compare the topics of a batch, after the controller has removed the request, with their lists of after."""
         in_flight, self._ledger.in_flight = self._ledger.in_flight, {}
         names = sorted({move.topic for move in in_flight.values()} & self._ledger.open.keys())
-        for topic, judgement in self._judge(names, read_moved_topics(self._session, names)):
+        for topic, judgement in self._judge(names, batch_writer.read_moved_topics(self._session, names)):
             self._ledger.close_finished(topic, judgement)
             waiting = [*judgement.ready, *(move for move, _ in judgement.held)]
             dropped = [move for move in waiting if (move.topic, move.partition) in in_flight]
@@ -317,7 +293,7 @@ class Mover:
         """Send the next batch; return whether there is more to do."""
         batch = self._queue.popleft()
 
-        def send(writer: BatchWriter) -> bool:
+        def send(writer: batch_writer.BatchWriter) -> bool:
             nonlocal batch
             if writer.has_request:
                 self._queue.appendleft(batch)
@@ -327,7 +303,7 @@ class Mover:
                 return True
             try:
                 sent = self._send(ready, judged, writer)
-            except TooLarge as error:
+            except batch_writer.TooLarge as error:
                 if len(ready) == 1:
                     name = ready[0].topic
                     outcome = Outcome(name, Result.REFUSED, Reason.TOO_LARGE, str(error.args[0]))
@@ -344,7 +320,7 @@ class Mover:
             return True
         return self._options.wait or self._ledger.batches_sent == before
 
-    def _select(self, batch: Batch, writer: BatchWriter) -> tuple[Batch, JudgedZnodes]:
+    def _select(self, batch: Batch, writer: batch_writer.BatchWriter) -> tuple[Batch, batch_writer.JudgedZnodes]:
         """Return the ready moves of a batch; hold the others, or close their topics."""
         wanted = {
             (move.topic, move.partition): move
@@ -352,7 +328,7 @@ class Mover:
             if move.topic in self._ledger.open and move.partition in self._ledger.open[move.topic].left
         }
         names = sorted({name for name, _ in wanted})
-        judged = read_judged(self._session, names)
+        judged = batch_writer.read_judged(self._session, names)
         ready: set[Partition] = set()
         for topic, judgement in self._judge(names, judged.topics, writer, judged):
             self._ledger.close_finished(topic, judgement)
@@ -363,8 +339,8 @@ class Mover:
                     self._ledger.hold(move, cause)
         return tuple(move for key, move in wanted.items() if key in ready), judged
 
-    def _send(self, batch: Batch, judged: JudgedZnodes, writer: BatchWriter) -> bool:
-        rate = require_rate(self._settings.throttle, batch)
+    def _send(self, batch: Batch, judged: batch_writer.JudgedZnodes, writer: batch_writer.BatchWriter) -> bool:
+        rate = throttles.require_rate(self._settings.throttle, batch)
         keys = {(each.topic, each.partition) for each in batch}
         waiting = (move for key, (move, _) in self._ledger.held.items() if key not in keys)
         if not self._options.wait and writer.record and writer.record.owner == self._writer_settings.owner:
@@ -388,7 +364,7 @@ class Mover:
         """Put the throttles of the last batch back; return whether a new request must be awaited first."""
         has_request = False
 
-        def end(writer: BatchWriter) -> bool:
+        def end(writer: batch_writer.BatchWriter) -> bool:
             nonlocal has_request
             has_request = writer.has_request
             return has_request or writer.end()
@@ -398,10 +374,10 @@ class Mover:
             self._write(end, lambda: False)
         return has_request
 
-    def _write(self, write: Callable[[BatchWriter], bool], stop: Callable[[], bool]) -> bool:
+    def _write(self, write: Callable[[batch_writer.BatchWriter], bool], stop: Callable[[], bool]) -> bool:
         """Call ``write`` under the lock until it returns True; return False if ``stop()`` became true before."""
-        for _ in range(MAX_ATTEMPTS):
-            with lock_for_batch(self._session, self._writer_settings, stop, self._ledger.remark) as writer:
+        for _ in range(batch_writer.MAX_ATTEMPTS):
+            with batch_writer.lock_for_batch(self._session, self._writer_settings, stop, self._ledger.remark) as writer:
                 if writer is None:
                     return False
                 written = write(writer)
@@ -409,15 +385,15 @@ class Mover:
                 self._report(self._ledger.in_flight.values())
             if written:
                 return True
-        message = f"the znodes of a batch changed {MAX_ATTEMPTS} times in a row while it was written"
-        raise TopiaristError(Reason.STATE_CONFLICT, message, HINT_CONTINUE)
+        message = f"the znodes of a batch changed {batch_writer.MAX_ATTEMPTS} times in a row while it was written"
+        raise TopiaristError(Reason.STATE_CONFLICT, message, batch_writer.HINT_CONTINUE)
 
     def _judge(
         self,
         names: Collection[str],
         nodes: Mapping[str, TopicZnodes],
-        writer: BatchWriter | None = None,
-        judged: JudgedZnodes | None = None,
+        writer: batch_writer.BatchWriter | None = None,
+        judged: batch_writer.JudgedZnodes | None = None,
     ) -> Iterator[tuple[OpenTopic, Judgement]]:
         """Yield each open topic with its judgement; close topics that have a conflict.
 
@@ -429,7 +405,7 @@ class Mover:
         states = judged.states if judged else None
         return self._ledger.judge(
             names,
-            lambda name: decode_moved_topic(nodes[name], brokers, settings, states),
+            lambda name: batch_writer.decode_moved_topic(nodes[name], brokers, settings, states),
             lambda name, current: _find_lost_partition(self._seen.get(name, ()), current),
         )
 

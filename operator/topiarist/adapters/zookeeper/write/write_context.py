@@ -25,23 +25,10 @@ from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, load_object
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS, ConnectionInterrupted, Session
+from topiarist.adapters.zookeeper.read import cluster_metadata
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
-from topiarist.adapters.zookeeper.read.cluster_metadata import (
-    ClusterMetadata,
-    TopicZnodes,
-    decode_reassignment_request,
-    decode_topic_state,
-    read_metadata,
-    refresh_metadata,
-)
 from topiarist.adapters.zookeeper.read.state import infer_min_version
-from topiarist.adapters.zookeeper.write.transaction import (
-    Acl,
-    Operation,
-    OperationType,
-    TransactionTemplate,
-    build_fence,
-)
+from topiarist.adapters.zookeeper.write import transaction
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import index_by_metric_name
 from topiarist.model.outcome import FreezeResult, Result
@@ -178,7 +165,7 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
     ``force``. Works without a controller, since it writes no znode of Kafka. Raises ``TopiaristError`` with the reason
     if a KRaft controller is, or may soon be, in charge: then nothing is written.
     """
-    metadata = read_metadata(session)
+    metadata = cluster_metadata.read_metadata(session)
     if metadata.write_block.reason in _KRAFT_REASONS:
         raise TopiaristError(
             metadata.write_block.reason,
@@ -290,17 +277,17 @@ class WriteContext:
         ``TopiaristError`` if a migration to KRaft has begun.
         """
         broker_ids = {broker for plan in plans for broker in plan.placed_brokers()}
-        self._use_metadata(refresh_metadata(self._session, self.metadata, sorted(broker_ids)))
+        self._use_metadata(cluster_metadata.refresh_metadata(self._session, self.metadata, sorted(broker_ids)))
         if self.metadata.write_block.reason:
             self.refresh()
 
     def update_reassignment_request(self, node: Znode | ReadFailure, names: Collection[str]) -> None:
         """Keep the topics that the reassignment request ``node`` names, read together with the topics ``names``."""
-        self.reassignment_request = decode_reassignment_request(self._session, node, names)
+        self.reassignment_request = cluster_metadata.decode_reassignment_request(self._session, node, names)
 
-    def decode_current_topic(self, nodes: TopicZnodes) -> CurrentTopic | str:
+    def decode_current_topic(self, nodes: cluster_metadata.TopicZnodes) -> CurrentTopic | str:
         """Return the topic for a comparison by value, or a message if a znode cannot be read."""
-        topic = decode_topic_state(nodes, ZnodeDecoder())
+        topic = cluster_metadata.decode_topic_state(nodes, ZnodeDecoder())
         if isinstance(topic, ReadError):
             return f"{topic.path}: {topic.message}"
         record = topic.record if topic else None
@@ -320,20 +307,20 @@ class WriteContext:
             min_version=infer_min_version(self.metadata, (topic,) if topic else ()),
         )
 
-    def _use_metadata(self, metadata: ClusterMetadata) -> None:
+    def _use_metadata(self, metadata: cluster_metadata.ClusterMetadata) -> None:
         self.metadata = metadata
         self._brokers = {broker.id: broker for broker in metadata.brokers}
 
 
 def read_transaction_template(
     session: Session, lock_path: str, hint: str = HINT_NOTHING_WRITTEN, more_parents: Sequence[str] = ()
-) -> tuple[TransactionTemplate, ClusterMetadata]:
+) -> tuple[transaction.TransactionTemplate, cluster_metadata.ClusterMetadata]:
     """Return the template for transactions, and the cluster metadata that it was built from.
 
     ``more_parents`` are the parents of further znodes that the transactions create.
     Raises ``TopiaristError`` with the reason of the write block, and ``hint``, if nothing may be written.
     """
-    metadata = read_metadata(session)
+    metadata = cluster_metadata.read_metadata(session)
     require_writable(metadata, hint)
     if metadata.epoch_version is None or metadata.freeze_version is None:
         # It is the freeze znode: without an epoch there is no controller, and the write block above has raised.
@@ -342,12 +329,15 @@ def read_transaction_template(
     acls = {parent: _read_acl(session, parent) for parent in (*_PARENT_PATHS, *more_parents)}
     # Topiarist's own znodes get the ACL of Kafka's topics, like the root znodes of ``ensure_own_znodes``.
     acls[paths.RECORDS] = acls[paths.TOPIARIST_ROOT] = acls[paths.TOPICS]
-    fence = build_fence(lock_path, metadata.epoch_version, metadata.freeze_version)
-    brokers = {broker.id: Operation(OperationType.CHECK, paths.broker_path(broker.id)) for broker in metadata.brokers}
-    return TransactionTemplate(fence, brokers, acls), metadata
+    fence = transaction.build_fence(lock_path, metadata.epoch_version, metadata.freeze_version)
+    brokers = {
+        broker.id: transaction.Operation(transaction.OperationType.CHECK, paths.broker_path(broker.id))
+        for broker in metadata.brokers
+    }
+    return transaction.TransactionTemplate(fence, brokers, acls), metadata
 
 
-def require_writable(metadata: ClusterMetadata, hint: str = HINT_NOTHING_WRITTEN) -> None:
+def require_writable(metadata: cluster_metadata.ClusterMetadata, hint: str = HINT_NOTHING_WRITTEN) -> None:
     """Raise ``TopiaristError`` if the cluster has a write block; ``hint`` says what was written before."""
     if metadata.write_block.reason:
         raise TopiaristError(metadata.write_block.reason, metadata.write_block.message, hint)
@@ -381,7 +371,7 @@ def ensure_own_znodes(session: Session) -> list[ACL]:
     return acl
 
 
-def _read_acl(session: Session, path: str) -> Acl:
+def _read_acl(session: Session, path: str) -> transaction.Acl:
     # New znodes below ``path`` get the ACL of their parent, which their siblings have too (contract 2.1).
     try:
         entries, _ = session.call_with_retry(GetACL(session.chroot + path))

@@ -34,12 +34,6 @@ from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read
 from topiarist.adapters.zookeeper.read.cluster_metadata import TopicZnodes
 from topiarist.adapters.zookeeper.read.state import measure_size_limits, read_topics
 from topiarist.adapters.zookeeper.write import transaction
-from topiarist.adapters.zookeeper.write.transaction import (
-    MultiRequest,
-    Operation,
-    TransactionTemplate,
-    build_operations,
-)
 from topiarist.adapters.zookeeper.write.write_context import WriteContext
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result, partitions_to_initialize
@@ -158,9 +152,9 @@ SERVER_TX_PER_SECOND = 3_000
 
 class _InFlightWrite(NamedTuple):
     write: TopicWrite
-    operations: Sequence[Operation]
+    operations: Sequence[transaction.Operation]
     nodes: TopicZnodes
-    template: TransactionTemplate
+    template: transaction.TransactionTemplate
     reply: PendingReply
     stat_reply: PendingReply | None  # the topic's stat after the write; None if the topic did not exist before
 
@@ -288,10 +282,10 @@ class Writer:
         template = self._context.template
         try:
             state, request = next(iter(states), ReadFailure.MISSING), self._context.reassignment_request.version
-            steps = build_operations(job.plan, nodes, template, state, request)
+            steps = transaction.build_operations(job.plan, nodes, template, state, request)
         except ZnodeError as error:
             return Outcome(topic, Result.FAILED, Reason.TOPIC_UNREADABLE, str(error))
-        multi, max_bytes = MultiRequest(self._session.chroot, steps), self._jute_max_buffer * 9 // 10
+        multi, max_bytes = transaction.MultiRequest(self._session.chroot, steps), self._jute_max_buffer * 9 // 10
         if multi.size > max_bytes:
             limit = f"the maximum is 90 % of the {self._jute_max_buffer:,} that the servers accept"
             message = f"its transaction has {multi.size:,} bytes; {limit}"
@@ -372,7 +366,7 @@ class Writer:
                 # the first transaction that was not committed: the server did not read the later ones.
                 suspect_found = True
                 if not self._queue.retry_disconnect(sent.write):
-                    size = MultiRequest(self._session.chroot, sent.operations).size
+                    size = transaction.MultiRequest(self._session.chroot, sent.operations).size
                     message = (
                         f"the connection dropped {MAX_DISCONNECTS} times while it was written, and it was not applied;"
                         f" its transaction has {size:,} bytes. If this repeats, check that zookeeper.maxBuffer is not"

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.secret_scanner import register_secret
-from topiarist.adapters.kafka_admin.connection.aws_tokens import TOKEN_LIFETIME_S, AwsTokens
+from topiarist.adapters.kafka_admin.connection.token_endpoint import TOKEN_LIFETIME_S, AwsTokens
 from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import SaslAwsIam
 

@@ -20,7 +20,7 @@ from topiarist.adapters.kafka_admin.connection.connection import encode_topic_id
 from topiarist.adapters.kafka_admin.moves import look as look_module
 from topiarist.adapters.kafka_admin.moves import mover as mover_module
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
-from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
+from topiarist.adapters.kafka_admin.moves.mover import Elector, MoveAccess, Mover
 from topiarist.adapters.kafka_admin.records.codec import TopicRecord
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import (
@@ -169,7 +169,7 @@ class MovingBrokers:
         """Carry out the moves of a plan."""
         try:
             options = self.options(batch=batch, **settings)
-            mover = Mover(self.session, self.reader(), self.records, plan, options, stop)
+            mover = Mover(MoveAccess(self.session, self.reader(), self.records, stop), plan, options)
             return [*mover.execute()]
         finally:
             self.records.is_held = False
@@ -177,13 +177,15 @@ class MovingBrokers:
     def elect(self, plan: Plan, stop: Callable[[], bool] = lambda: False, **settings: Any) -> list[Outcome]:
         """Carry out the elections of a plan."""
         options = self.options(**settings)
-        elector = Elector(self.session, self.reader(), self.records, plan, options, stop)
+        elector = Elector(MoveAccess(self.session, self.reader(), self.records, stop), plan, options)
         return [*elector.execute()]
 
     def move(self, plan: Plan) -> Iterator[Outcome]:
         """Carry out the moves of a plan, and then its elections, as ``KafkaCluster.move`` does."""
-        parts = self.session, self.reader(), self.records, plan, self.options(), lambda: False
-        return carry_out(plan, lambda: Mover(*parts).execute(), lambda: Elector(*parts).execute())
+        access, options = MoveAccess(self.session, self.reader(), self.records, lambda: False), self.options()
+        return carry_out(
+            plan, lambda: Mover(access, plan, options).execute(), lambda: Elector(access, plan, options).execute()
+        )
 
     # Answers.
 

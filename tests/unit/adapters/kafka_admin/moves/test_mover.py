@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.moves.batch_writer import clear_moves
+from topiarist.adapters.kafka_admin.moves.mover import clear_moves
 from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, BatchRecord, OwnValue, ReplicaMove

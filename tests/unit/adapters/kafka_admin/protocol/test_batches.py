@@ -15,12 +15,12 @@ from support.examples import examples
 from topiarist.adapters.kafka_admin.protocol.batches import (
     Batch,
     BatchProducer,
-    MalformedBatch,
     Record,
     build_batch,
     crc32c,
     read_batches,
 )
+from topiarist.adapters.kafka_admin.protocol.messages import MalformedMessage
 
 ATTRIBUTES, CRC = 21, 17
 
@@ -108,14 +108,14 @@ def test_a_batch_that_cannot_be_read(position: int, value: int, message: str) ->
     """A batch with wrong bytes is refused with the reason, before any of its records is returned."""
     batch = bytearray(build_batch([(b"key", b"value")], 5))
     batch[position] = value
-    with pytest.raises(MalformedBatch, match=message):
+    with pytest.raises(MalformedMessage, match=message):
         list(read_batches(bytes(batch) if message == "wrong checksum" else seal(batch)))
 
 
 @given(st.binary(min_size=49, max_size=120))
 @examples(1000)
 def test_other_bytes_raise_one_error(body: bytes) -> None:
-    """Bytes with the right length and checksum are read, or raise ``MalformedBatch``."""
+    """Bytes with the right length and checksum are read, or raise ``MalformedMessage``."""
     batch = bytearray(struct.pack(">qiib", 0, len(body), -1, 2) + body[5:])
-    with suppress(MalformedBatch):
+    with suppress(MalformedMessage):
         list(read_batches(seal(batch)))

@@ -16,16 +16,18 @@ from kafka.protocol.api_message import ApiMessage
 
 from support.examples import examples
 from topiarist.adapters.kafka_admin.protocol import messages
-from topiarist.adapters.kafka_admin.protocol.codec import Field, MalformedMessage, parse_versions
 from topiarist.adapters.kafka_admin.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     CreatePartitionsRequest,
     FetchResponse,
+    Field,
+    MalformedMessage,
     MetadataRequest,
     MetadataResponse,
     decode_response,
     encode_request,
+    parse_versions,
 )
 
 NAMES = sorted(messages._definitions())

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from kafka.protocol.admin import DescribeConfigsResponse
 
 from support.kafka.releases import encode_response
+from topiarist.adapters.kafka_admin.protocol.messages import MalformedMessage
 from topiarist.adapters.kafka_admin.read.metadata import (
     OVERRIDE,
     VERSION,
-    MalformedAnswer,
     TopicOverrides,
     decode_overrides,
 )
@@ -131,28 +131,28 @@ def test_unknown_tagged_fields_are_skipped() -> None:
 def test_a_cut_answer_is_refused(answer: Any, data: st.DataObject) -> None:
     """No beginning of an answer reads as an answer with less in it."""
     whole = encode(answer)
-    with pytest.raises(MalformedAnswer):
+    with pytest.raises(MalformedMessage):
         list(decode_overrides(whole[: data.draw(st.integers(0, len(whole) - 1))]))
 
 
 @given(answers, st.binary(min_size=1, max_size=4))
 def test_bytes_after_an_answer_are_refused(answer: Any, more: bytes) -> None:
     """An answer with bytes behind it is of another version."""
-    with pytest.raises(MalformedAnswer):
+    with pytest.raises(MalformedMessage):
         list(decode_overrides(encode(answer) + more))
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    """Nothing but ``MalformedAnswer`` is raised."""
-    with suppress(MalformedAnswer):
+    """Nothing but ``MalformedMessage`` is raised."""
+    with suppress(MalformedMessage):
         list(decode_overrides(data))
 
 
 @pytest.mark.parametrize("other", [1, 2, 3])
 def test_an_answer_of_another_version_is_refused(other: int) -> None:
     """An answer in the form of an older version does not read as one without overrides."""
-    with pytest.raises(MalformedAnswer):
+    with pytest.raises(MalformedMessage):
         list(decode_overrides(encode_response(one_override(), other, 7)[_SIZE_BYTES:]))
 
 
@@ -163,13 +163,13 @@ def test_an_answer_of_another_version_is_refused(other: int) -> None:
         (bytes(8), "cut off"),
         (bytes.fromhex("0000000101000000000100"), "tagged fields"),
         (bytes.fromhex("0000000100000000000101057f"), "a tagged field ends after the answer"),
-        (bytes.fromhex("000000010000000000ffffffffff01"), "more than five bytes"),
+        (bytes.fromhex("000000010000000000ffffffffff01"), "more than 5 bytes"),
         (bytes.fromhex("000000010000000000ffffffff0f"), "a list has 4,294,967,295 elements"),
     ],
 )
 def test_what_is_wrong_is_named(data: bytes, message: str) -> None:
     """A header with tagged fields is of a version that was not asked for; nothing is read after the end."""
-    with pytest.raises(MalformedAnswer, match=message):
+    with pytest.raises(MalformedMessage, match=message):
         list(decode_overrides(data))
 
 

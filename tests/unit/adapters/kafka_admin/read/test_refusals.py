@@ -12,7 +12,7 @@ from support.builders import PROD_CLUSTER, plan, spec, state, topic
 from support.kafka.fake_kafka import FakeKafka
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID
 from topiarist.adapters.kafka_admin.protocol import messages
-from topiarist.adapters.kafka_admin.read.refusals import (
+from topiarist.adapters.kafka_admin.read.topic_reader import (
     NO_MOVES_WITHOUT_RECORDS,
     find_refusals,
     read_allowed_operations,

@@ -17,8 +17,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.types import UNPLACED
 from topiarist.model.access import KafkaAccess
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import Capabilities, Support
 from topiarist.reconcile import plan_cluster

@@ -33,8 +33,7 @@ from topiarist.adapters.zookeeper.write.transaction import (
 )
 from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Nudge, TopicPlan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import Nudge, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan

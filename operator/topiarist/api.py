@@ -1,7 +1,13 @@
-"""The functions for a caller in Python: load manifests, read clusters, make, parse and apply plans.
+"""The Python interface: load manifests, read clusters, plan, apply, with the guards of the commands.
 
-``runs.modes`` and ``runs.modes`` have the guards and the writes, as for the command line with ``--yes``; no person is
-asked, so risky changes need approvals.
+A run is described by ``RunSettings``, which has the options of ``topiarist apply`` under the same names. Every function
+uses ``topiarist.runs``, as the command line does. Nothing here prints, logs, reads the environment, handles signals or
+ends the process; every error is a ``TopiaristError`` with a reason, a message and a hint. docs/python.md has examples.
+
+``runs.modes`` has the guards and the writes, as for the command line with ``--yes``; no person is asked, so risky
+changes need approvals.
+
+Only the names in ``__all__`` are public. They keep their meaning as long as ``PLAN_FORMAT_VERSION`` is the same.
 """
 
 from __future__ import annotations
@@ -12,13 +18,30 @@ from typing import Any
 from msgspec import Struct, field
 
 from topiarist.adapters.saved_plans.decode import parse_plan_file
+from topiarist.adapters.saved_plans.encode import FORMAT_VERSION as PLAN_FORMAT_VERSION
 from topiarist.adapters.saved_plans.encode import dumps, encode_plans
-from topiarist.errors import Diagnostic, Exit, Reason, TopiaristError
-from topiarist.model.outcome import ReconcileReport, Result, worst_exit_code
-from topiarist.model.plan import Plan
-from topiarist.model.run_options import Risk, RiskApproval
+from topiarist.errors import Diagnostic, Exit, InvalidManifests, Location, Reason, TopiaristError
+from topiarist.kafka.types import Broker
+from topiarist.model.moves import LeaderChange, ReplicaMove
+from topiarist.model.outcome import Outcome, ReconcileReport, Result, worst_exit_code
+from topiarist.model.plan import (
+    AddPartitions,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    ElectLeaders,
+    Issue,
+    MoveReplicas,
+    Plan,
+    Risk,
+    RiskApproval,
+    RiskAssessment,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+)
 from topiarist.model.spec import TopicSpec
-from topiarist.model.state import ClusterState
+from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.output.html import plan as html
 from topiarist.output.markdown import plan as markdown
 from topiarist.output.text import plan as text
@@ -29,6 +52,52 @@ from topiarist.runs import inputs, modes
 from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile, wait_for_controllers
 from topiarist.runs.sessions import ClusterSessions
 from topiarist.runs.settings import SILENT, RunListener, RunSettings, check_settings, parse_risk_approval
+
+__all__ = [
+    "PLAN_FORMAT_VERSION",
+    "AddPartitions",
+    "ApplyResult",
+    "Broker",
+    "ClusterState",
+    "ClusterStates",
+    "ConfigItem",
+    "CreateTopic",
+    "DeleteTopic",
+    "Diagnostic",
+    "ElectLeaders",
+    "Exit",
+    "InvalidManifests",
+    "Issue",
+    "LeaderChange",
+    "Location",
+    "Manifests",
+    "MoveReplicas",
+    "Outcome",
+    "OwnershipRecord",
+    "Plan",
+    "Plans",
+    "Reason",
+    "ReconcileReport",
+    "ReplicaMove",
+    "Result",
+    "Risk",
+    "RiskApproval",
+    "RiskAssessment",
+    "RunListener",
+    "RunSettings",
+    "TakeOwnership",
+    "TopiaristError",
+    "TopicPlan",
+    "TopicState",
+    "UpdateConfig",
+    "apply_manifests",
+    "apply_plans",
+    "approve_risk",
+    "load_manifests",
+    "make_plans",
+    "parse_plans",
+    "read_clusters",
+]
 
 
 class Manifests(Struct, frozen=True):
