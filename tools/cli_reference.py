@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import click
@@ -28,41 +28,48 @@ class OptionRow(NamedTuple):
     meaning: str
 
 
-SHARED_BY = 5
+SHARED_BY = 3
 """The commands that an option must have, with the same text, to be described once for all."""
+
+MOST_EXAMPLES = 4
+"""The examples of a command in the page; ``--help`` has all."""
 
 
 def commands_part() -> str:
-    """Return all commands in the order of ``topiarist --help``: an overview, shared options, a section for each."""
+    """Return all commands in the order of ``topiarist --help``: links, shared options, a section for each."""
     context = click.Context(cli, info_name="topiarist")
-    anchors = {name: name.replace(" ", "-") for name in COMMANDS}
-    overview = "".join(
-        f"| [`topiarist {name}`](#topiarist-{anchors[name]}) | {each.summary} |\n" for name, each in COMMANDS.items()
-    )
+    overview = ", ".join(f"[`{name}`](#topiarist-{name.replace(' ', '-')})" for name in COMMANDS)
     rows = {name: [*_option_rows(context, name)] for name in COMMANDS}
     counts = Counter(row for found in rows.values() for row in found)
     frequent = [row for found in rows.values() for row in found if counts[row] >= SHARED_BY]
-    shared = [*{row.syntax: row for row in reversed(frequent)}.values()][::-1]
-    sections = "\n".join(_section(context, name, rows[name], shared) for name in COMMANDS)
+    shared = sorted({row.syntax: row for row in reversed(frequent)}.values(), key=lambda row: row.syntax.lstrip("`-"))
+    own = {name: [row for row in found if not _is_shared(row, shared)] for name, found in rows.items()}
+    sections = "\n".join(_section(context, name, rows[name], own[name]) for name in COMMANDS)
     about = "Options of several commands; the section of a command names those that it has."
     table = f"## Shared options\n\n{about}\n\n{_table(shared)}"
-    return f"\n| command | does |\n| --- | --- |\n{overview}\n{table}\n{sections}\n"
+    return f"\n{overview}.\n\n{table}\n{sections}\n"
 
 
-def _section(parent: click.Context, name: str, rows: Sequence[OptionRow], shared: Container[OptionRow]) -> str:
+def _section(parent: click.Context, name: str, rows: Sequence[OptionRow], own: Sequence[OptionRow]) -> str:
     command = cli.get_command(parent, name)
     assert command is not None, name
     context = click.Context(command, info_name=name, parent=parent)
     usage = " ".join(["topiarist", name, *command.collect_usage_pieces(context)])
     aliases = "".join(f"Also: `topiarist {alias}`.\n\n" for alias, target in ALIASES.items() if target == name)
     examples = EXAMPLES_PATTERN.search(inspect.cleandoc(command.epilog or ""))
-    parts = [f"## topiarist {name}\n", f"```text\n{usage}\n```\n", _description(command), aliases.rstrip("\n") + "\n"]
-    parts.append(_table([row for row in rows if row not in shared]))
-    if names := ", ".join(row.syntax.split(" ")[0].strip("`,") for row in rows if row in shared):
+    parts = [f"## topiarist {name}\n", f"`{usage}`\n", _description(command), aliases.rstrip("\n") + "\n"]
+    parts.append(_table(own))
+    if names := ", ".join(row.syntax.split(" ")[0].strip("`,") for row in rows if row not in own):
         parts.append(f"[Shared](#shared-options): `{names}`.\n".replace(", ", "`, `"))
     if examples:
-        parts.append(f"```text\n{inspect.cleandoc(examples[1])}\n```\n")
+        first = re.split(r"\n(?! )", inspect.cleandoc(examples[1]))[:MOST_EXAMPLES]
+        parts.append("```text\n{}\n```\n".format("\n".join(first)))
     return "\n".join(part for part in parts if part.strip())
+
+
+def _is_shared(row: OptionRow, shared: Iterable[OptionRow]) -> bool:
+    """Return whether the table of shared options says all that the row says."""
+    return any(row[:-1] == other[:-1] and other.meaning.startswith(row.meaning) for other in shared)
 
 
 def _description(command: click.Command) -> str:

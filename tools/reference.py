@@ -48,15 +48,26 @@ def load_schema(name: str) -> Schema:
     return document
 
 
+COMMON_FIELDS = ("apiVersion", "kind", "metadata", "status")
+"""The fields that all kinds of documents have; the table of ``Topic`` explains them."""
+
+
 def is_repeated_source(field: Field) -> bool:
     """Return whether a field is the file or Secret of a certificate or key, described before for another one."""
     return field.meaning.startswith("As `") and field.path.endswith((".file", ".secretKeyRef"))
 
 
-def schema_part(document: Schema, head: str = "field") -> str:
-    """Return all fields of a manifest's schema, or all values of the chart's; the sources of secrets only once."""
+def schema_part(document: Schema, head: str = "field", left_out: Container[str] = ()) -> str:
+    """Return the fields of a manifest's schema, or all values of the chart's; the sources of secrets only once.
+
+    ``left_out`` are fields that are omitted with all below them.
+    """
     fields = FieldTable(document, linked=False).list_fields(document)
-    rows = ((f"`{field.path}`", field.kind, field.meaning) for field in fields if not is_repeated_source(field))
+    rows = (
+        (f"`{field.path}`", field.kind, field.meaning)
+        for field in fields
+        if not is_repeated_source(field) and field.path.partition(".")[0] not in left_out
+    )
     return table((head, "takes", "meaning"), rows)
 
 
@@ -174,16 +185,18 @@ def _explanation(cost: ChangeRisk) -> str:
 
 
 def cel_variable_part() -> str:
-    """Return the variables of a policy's expressions, from the table that declares them to CEL."""
-    rows = (
-        (f"`{name}`", fact.type.value, "Topic, Change" if name in TOPIC_VARIABLES else "Change", fact.description)
-        for name, fact in CHANGE_VARIABLES.items()
-    )
-    return table(("name", "is", "subject", "meaning"), rows)
+    """Return the variables of a policy's expressions, from the table that declares them to CEL: those that rules of
+    both subjects have, and those of subject ``Change`` alone.
+    """
+    rows = {name: (f"`{name}`", fact.type.value, fact.description) for name, fact in CHANGE_VARIABLES.items()}
+    head = ("name", "is", "meaning")
+    both = table(head, (row for name, row in rows.items() if name in TOPIC_VARIABLES))
+    change = table(head, (row for name, row in rows.items() if name not in TOPIC_VARIABLES))
+    return f"\n{both}\nOnly with subject `Change`:\n\n{change}\n"
 
 
 def metric_part() -> str:
-    """Return the operator's metrics, from its registry.
+    """Return the operator's metrics, from its registry, without those of every process.
 
     Reads private attributes, because the library has no public way to list labels.
     """
@@ -192,7 +205,8 @@ def metric_part() -> str:
         for family in collector.collect():
             labels = getattr(collector, "_labelnames", ()) or getattr(family, "_labelnames", ())
             name = f"`{family.name}{'_total' if family.type == 'counter' else ''}`"
-            rows.append((name, family.type, ", ".join(f"`{label}`" for label in labels), family.documentation))
+            if not family.name.startswith("process_"):
+                rows.append((name, family.type, ", ".join(f"`{label}`" for label in labels), family.documentation))
     return table(("metric", "type", "labels", "meaning"), sorted(rows))
 
 
@@ -239,8 +253,8 @@ def wheel_part() -> str:
 PARTS: Mapping[str, Callable[[], str]] = {
     "commands": cli_reference.commands_part,
     "topic-fields": lambda: schema_part(load_schema("topic")),
-    "cluster-fields": lambda: schema_part(load_schema("cluster")),
-    "policy-fields": lambda: schema_part(load_schema("policy")),
+    "cluster-fields": lambda: schema_part(load_schema("cluster"), left_out=COMMON_FIELDS),
+    "policy-fields": lambda: schema_part(load_schema("policy"), left_out=COMMON_FIELDS),
     "project-fields": lambda: schema_part(load_schema("project")),
     "exception-fields": lambda: schema_part(load_schema("driftexception")),
     "drift-policy-fields": lambda: schema_part(load_schema("driftpolicy")),

@@ -89,7 +89,7 @@ def test_the_search_finds_sections_without_a_server(page: Page, address: str) ->
     expect(page.get_by_text("Topics with equal numbers of partitions").first).to_be_visible()
 
 
-SEARCHED = {"rollback": "undo", "docker": "quickstart", "rename": "add-a-topic", "dry run": "cli"}
+SEARCHED = {"rollback": "deleting", "docker": "quickstart", "rename": "add-a-topic", "dry run": "cli"}
 """Words that readers search for, and the page that answers."""
 
 
@@ -114,9 +114,9 @@ def test_a_page_links_to_its_source_and_names_its_version(
     with serve(tmp_path / "site") as address:
         page = browser.new_page()
         page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"{address}/docs/snapshots.html")
+        page.goto(f"{address}/docs/security.html")
         edit = page.locator("a[rel=edit]")
-        expect(edit).to_have_attribute("href", "https://github.com/acme/topiarist/edit/main/docs/snapshots.md")
+        expect(edit).to_have_attribute("href", "https://github.com/acme/topiarist/edit/main/docs/security.md")
         expect(page.locator("a[href='https://github.com/acme/topiarist']").first).to_be_visible()
         expect(page.locator("footer")).to_contain_text(f"Topiarist {__version__}")
         outputs = page.locator("pre").count()

@@ -263,8 +263,8 @@ def test_the_table_of_figures_is_not_made_from_anything_else(tmp_path: Path) -> 
         assert "not a file of figures" in done.stderr
 
 
-MOST_PAGES, MOST_WORDS = 39, 75_100
-"""The pages for readers and their words, without ``docs/internals``. Both only go down; the goal is 36 and 70,000."""
+MOST_PAGES, MOST_WORDS = 36, 70_000
+"""The pages for readers and their words, without ``docs/internals``. Both only go down."""
 
 
 def test_the_pages_for_readers_stay_few_and_short() -> None:

@@ -1,7 +1,7 @@
 """The formats of other tools: one importer each, and the import of files by the name of the format.
 
 An importer yields the topics of documents, and adds to ``left_out`` what has no counterpart. To add a format, write an
-importer with a section of its own, add it to ``FORMATS``, describe it in docs/coming-from.md, and add a folder to
+importer with a section of its own, add it to ``FORMATS``, describe it in docs/comparison.md, and add a folder to
 ``tests/examples/import``. Name it in the help of ``cli/commands/init.py``.
 """
 
