@@ -210,7 +210,7 @@ class KraftCluster(Nodes):
 
     def _format_controller(self, node: int, folder: Path) -> None:
         write_properties(folder / "server.properties", self._all_properties(node))
-        words = ["format", "-t", self.cluster_id, "-c", "server.properties"]
+        words = ["format", f"--cluster-id={self.cluster_id}", "-c", "server.properties"]  # an id may begin with "-"
         words += ["--release-version", self._options.format_release] if self._options.format_release else []
         for name, password in self._options.scram_users.items():
             for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):

@@ -59,7 +59,7 @@ class Quorum:
         process = Process(folder, self._java("kafka.Kafka"))
         write_properties(folder / "server.properties", self._properties(folder))
         cluster_id = json.loads(self._kafka.client.get("/cluster/id")[0])["id"]
-        words = ["format", "-t", cluster_id, "-c", "server.properties"]
+        words = ["format", f"--cluster-id={cluster_id}", "-c", "server.properties"]  # an id may begin with "-"
         form = [*self._java(main_class(self._kafka.release, "kafka-storage"))[:-1], *words]
         subprocess.run(form, cwd=folder, capture_output=True, check=True, timeout=120)
         process.start()
