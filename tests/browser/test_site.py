@@ -81,11 +81,18 @@ def test_a_page_has_no_barrier(page: Page, address: str, name: str, width: int) 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def search(page: Page, address: str, words: str) -> None:
+    """Type words into the search of a page that is whole: before, a key is one of the page's own shortcuts."""
+    page.goto(f"{address}/index.html")
+    page.wait_for_load_state("networkidle")
+    page.keyboard.press("Control+k")
+    page.wait_for_function("document.activeElement !== document.body")
+    page.keyboard.type(words)
+
+
 def test_the_search_finds_sections_without_a_server(page: Page, address: str) -> None:
     """A search for a field finds its page."""
-    page.goto(f"{address}/index.html")
-    page.keyboard.press("Control+k")
-    page.keyboard.type("coPartitionGroup")
+    search(page, address, "coPartitionGroup")
     expect(page.get_by_text("Topics with equal numbers of partitions").first).to_be_visible()
 
 
@@ -96,10 +103,7 @@ SEARCHED = {"rollback": "deleting", "docker": "quickstart", "rename": "add-a-top
 @pytest.mark.parametrize("word", SEARCHED)
 def test_the_search_finds_the_words_of_readers(page: Page, address: str, word: str) -> None:
     """The page that answers is among the results, though its heading may have another word."""
-    page.goto(f"{address}/index.html")
-    page.keyboard.press("Control+k")
-    page.wait_for_load_state("networkidle")  # the index is loaded when the search opens
-    page.keyboard.type(word)
+    search(page, address, word)
     expect(page.locator(f"a[href*='{SEARCHED[word]}.html?h=']").first).to_be_visible()
 
 
