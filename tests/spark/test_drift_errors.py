@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkRuntimeError
 
+from support.drift.java_errors import JavaError, Throwable
 from topiarist.drift.spark.session import translate_errors
 from topiarist.errors import Reason, TopiaristError
 
 
-class Throwable:
-    """A Java exception with the methods that topiarist calls."""
-
-    def __init__(self, name: str, message: str | None, cause: Throwable | None = None) -> None:
-        self._name, self._message, self._cause = name, message, cause
-
-    def getClass(self) -> Throwable:  # noqa: N802
-        """Return this object, which also answers the calls to its class."""
-        return self
-
-    def getSimpleName(self) -> str:  # noqa: N802
-        """Return the name of the class."""
-        return self._name
-
-    def getMessage(self) -> str | None:  # noqa: N802
-        """Return the message."""
-        return self._message
-
-    def getCause(self) -> Throwable | None:  # noqa: N802
-        """Return the cause."""
-        return self._cause
-
-
-class OfJava(Py4JJavaError):  # type: ignore[misc]
-    """A py4j error for a Java exception, without a JVM."""
-
-    def __init__(self, thrown: Throwable) -> None:
-        self.java_exception: Any = thrown
-
-    def __str__(self) -> str:
-        raise AssertionError("this would ask the JVM for its stack")
-
-
-def java(name: str, message: str | None) -> OfJava:
+def java(name: str, message: str | None) -> JavaError:
     """Return an error with an inner cause, which is the relevant one."""
-    return OfJava(Throwable("SparkException", "Job aborted:\n\tat x.y(Z.java)", Throwable(name, message)))
+    return JavaError("SparkException", "Job aborted:\n\tat x.y(Z.java)", Throwable(name, message))
 
 
 TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: found 3, wanted 4\n\n'

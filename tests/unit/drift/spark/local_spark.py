@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, types
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from unit.drift.spark.java_errors import JavaError
+from support.drift.java_errors import JavaError
 
 Values = dict[str, Any]
 

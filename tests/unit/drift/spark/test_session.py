@@ -15,6 +15,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, PySparkRuntimeError
 
+from support.drift.java_errors import JavaError, Throwable
 from support.waiting import wait_until
 from topiarist.drift.spark import session
 from topiarist.drift.spark.session import (
@@ -26,7 +27,6 @@ from topiarist.drift.spark.session import (
     translate_errors,
 )
 from topiarist.errors import Reason, TopiaristError
-from unit.drift.spark.java_errors import JavaError, Throwable
 
 TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: found 3, wanted 4\n\n'
 
