@@ -11,14 +11,13 @@ import re
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from fsspec import register_implementation
-from fsspec.implementations.dirfs import DirFileSystem
-from fsspec.implementations.local import LocalFileSystem
 from pyspark.sql import SparkSession
 
+from support.drift.folder_store import FolderStore
 from support.drift.small_fleet import (
     REPLICA_LISTS,
     cluster_state,
@@ -50,15 +49,11 @@ class Store(NamedTuple):
     address: str
 
 
-class MountedStore(DirFileSystem):  # type: ignore[misc]
+class MountedStore(FolderStore):
     """The stores of these tests in fsspec, by their names."""
 
     protocol = "viewfs"
-    cachable = False
     folder = Path()
-
-    def __init__(self, **_: Any) -> None:
-        super().__init__(path=str(self.folder), fs=LocalFileSystem())
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
