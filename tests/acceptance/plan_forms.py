@@ -1,7 +1,7 @@
-"""Checks that the JSON and the Markdown of a plan hold what the plan holds.
+"""Checks that the JSON, the Markdown and the JUnit report of a plan hold what the plan holds.
 
 The text of each plan that an example prints is a golden file. Its JSON and Markdown are golden files of a few examples
-only (``examples/all_forms.yaml``). Everywhere else these checks compare both forms with the plan itself.
+only (``examples/all_forms.yaml``). Everywhere else these checks compare all forms with the plan itself.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from support.junit import read_junit
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.cli import formats
 from topiarist.cli.terminal import Settings
@@ -37,6 +38,8 @@ from topiarist.model.plan import (
     retained_managed_keys,
 )
 from topiarist.model.state import TopicState
+from topiarist.output.ci import CLUSTER_CASE
+from topiarist.output.text.layout import sanitize
 from topiarist.output.view import CLUSTER_WIDE_REASONS
 
 _COLUMNS: dict[str, type[Change]] = {
@@ -57,7 +60,7 @@ class PrintedPlans(NamedTuple):
     render: Callable[[str], str]
 
     def check(self) -> None:
-        """Assert that JSON and Markdown hold the plans; those of ``unmanage`` and ``nudge`` are text only."""
+        """Assert that each form holds the plans; those of ``unmanage`` and ``nudge`` are text only."""
         topics = [topic for plan in self.plans for topic in plan.topics]
         changes = [
             *(topic.changes for topic in topics),
@@ -66,6 +69,7 @@ class PrintedPlans(NamedTuple):
         if not any(isinstance(change, ReleaseOwnership | Nudge) for change in chain.from_iterable(changes)):
             check_json(self.plans, self.failed_clusters, self.render("json"))
             check_markdown(self.plans, self.failed_clusters, self.render("markdown"))
+            check_junit(self.plans, self.failed_clusters, self.render("junit"))
 
 
 def record_plans(monkeypatch: pytest.MonkeyPatch) -> list[PrintedPlans]:
@@ -96,6 +100,22 @@ def check_json(plans: Sequence[Plan], failed_clusters: Sequence[str], text: str)
         assert decoded == tuple(map(saved_part, plans)), f"the JSON holds another plan: {text}"
     else:
         assert not text, "there is JSON, but no cluster has a plan"
+
+
+def check_junit(plans: Sequence[Plan], failed_clusters: Sequence[str], text: str) -> None:
+    """Assert that the JUnit report is valid and has each topic of ``plans``, with its refusals as failures."""
+    found = {(case.suite, case.name): case for case in read_junit(text)}
+    wanted = {(name or "cluster", CLUSTER_CASE) for name in failed_clusters}
+    for plan in plans:
+        wanted |= {
+            (sanitize(_name(plan)), sanitize(name)) for name in (CLUSTER_CASE, *(each.topic for each in plan.topics))
+        }
+        for topic in plan.topics:
+            case = found[sanitize(_name(plan)), sanitize(topic.topic)]
+            assert (case.outcome in ("failure", "error")) == (bool(topic.refusals) and not topic.observe_only), case
+            missing = [each.message for each in topic.refusals if sanitize(each.message) not in case.text]
+            assert not missing, f"not in the JUnit report of the plan: {missing}"
+    assert found.keys() == (wanted or {("topiarist", "manifests")})
 
 
 def saved_part(plan: Plan) -> Plan:

@@ -1,4 +1,4 @@
-"""The checks of JSON and Markdown find each part of a plan that one of the two forms loses."""
+"""The checks of JSON, Markdown and JUnit reports find each part of a plan that one of these forms loses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from acceptance.plan_forms import PrintedPlans, check_json, check_markdown
 from support.builders import plan, replica_lists, spec, state, topic
 from topiarist.adapters.saved_plans import encode
-from topiarist.errors import Reason
+from topiarist.errors import Location, Reason
 from topiarist.model.plan import Plan
 from topiarist.model.state import WriteBlock
+from topiarist.output import ci
 from topiarist.output.markdown import plan as markdown
 from topiarist.output.markdown import sections
 
@@ -43,6 +44,13 @@ def render_json(found: Plan) -> str:
 
 def render_markdown(found: Plan) -> str:
     return markdown.format_plans([found], (), "/")
+
+
+def render_junit(found: Plan) -> str:
+    return ci.plans_to_junit([found], (), "/")
+
+
+RENDERERS = {"json": render_json, "markdown": render_markdown, "junit": render_junit}
 
 
 def in_clicks(**fields: Any) -> Plan:
@@ -84,9 +92,9 @@ LOST_BY_JSON = {
 }
 
 
-def test_both_forms_hold_the_plan_itself() -> None:
-    """Nothing is missing from JSON and Markdown of a plan, and of a run without any plan."""
-    PrintedPlans([PLAN], (), lambda form: {"json": render_json, "markdown": render_markdown}[form](PLAN)).check()
+def test_all_forms_hold_the_plan_itself() -> None:
+    """Nothing is missing from JSON, Markdown and JUnit report of a plan, and of a run without any plan."""
+    PrintedPlans([PLAN], (), lambda form: RENDERERS[form](PLAN)).check()
     check_json([], ["prod"], "")
     check_markdown([], ["prod"], markdown.format_plans([], ["prod"], "/"))
 
@@ -115,14 +123,22 @@ def _lose_refusals(_original: Callable[..., str]) -> Callable[..., str]:
 
 @pytest.mark.parametrize(
     ("module", "name", "fault"),
-    [(encode, "_encode_topic", _lose_notices), (sections, "_format_refusal", _lose_refusals)],
-    ids=["json", "markdown"],
+    [
+        (encode, "_encode_topic", _lose_notices),
+        (sections, "_format_refusal", _lose_refusals),
+        (
+            ci,
+            "_build_annotations",
+            lambda _: lambda *_args, **_options: [ci._Annotation(0, Location(""), "", "", "", "lost")],
+        ),
+    ],
+    ids=["json", "markdown", "junit"],
 )
 def test_a_fault_of_a_renderer_is_found(
     module: Any, name: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A renderer that loses notices or refusals fails the check of the plans that commands print."""
     monkeypatch.setattr(module, name, fault(getattr(module, name)))
-    printed = PrintedPlans([PLAN], (), lambda form: {"json": render_json, "markdown": render_markdown}[form](PLAN))
-    with pytest.raises(AssertionError, match=r"holds another plan|not in the Markdown"):
+    printed = PrintedPlans([PLAN], (), lambda form: RENDERERS[form](PLAN))
+    with pytest.raises(AssertionError, match=r"holds another plan|not in the (Markdown|JUnit)"):
         printed.check()

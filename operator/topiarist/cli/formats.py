@@ -82,12 +82,19 @@ def _plans_as_page(shown: Shown) -> str:
     return plan.format_plans(shown.plans, shown.failed_clusters, _root())
 
 
+def _plans_as_junit(shown: Shown) -> str:
+    from topiarist.output.ci import plans_to_junit
+
+    return plans_to_junit(shown.plans, shown.failed_clusters, _root())
+
+
 PLAN_FORMATS: Mapping[str, Callable[[Shown], str]] = {
     "text": _plans_as_text,
     "json": _plans_as_json,
     "markdown": _plans_as_markdown,
     "github": _plans_for_github,
     "html": _plans_as_page,
+    "junit": _plans_as_junit,
 }
 """The formats of ``plan`` by name."""
 
@@ -116,16 +123,23 @@ def _errors_as_sarif(found: Errors) -> str:
     return to_sarif(found.errors, found.warnings, suppressed_count=found.suppressed_count, root=_root())
 
 
+def _errors_as_junit(found: Errors) -> str:
+    from topiarist.output.ci import diagnostics_to_junit
+
+    return diagnostics_to_junit(found.errors, found.warnings, found.suppressed_count, _root())
+
+
 DIAGNOSTIC_FORMATS: Mapping[str, Callable[[Errors], str]] = {
     "json": _errors_as_json,
     "markdown": _errors_as_markdown,
     "github": _errors_for_github,
     "sarif": _errors_as_sarif,
+    "junit": _errors_as_junit,
 }
 """The formats of ``validate`` by name; as text, errors go to stderr."""
 
-COMMENT_FORMATS = ("markdown", "github")
-"""The formats in which ``plan`` prints errors to stdout too, because reviewers do not see stderr."""
+COMMENT_FORMATS = ("markdown", "github", "junit")
+"""The formats in which ``plan`` prints errors of manifests to stdout too, because reviewers do not see stderr."""
 
 
 def format_plans(plans: Sequence[Plan], settings: Settings, form: str = "text", **more: Any) -> str:

@@ -404,6 +404,11 @@ page = option(
 )
 
 
+junit = option(
+    "--junit", type=click.Path(), metavar="FILE", help="Write the plan to this file as a JUnit report too, for CI."
+)
+
+
 def build_settings(values: dict[str, Any]) -> Settings:
     """Return the settings of a run, built from the parameters that click passes to a command.
 

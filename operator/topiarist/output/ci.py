@@ -1,11 +1,13 @@
-"""Output for CI systems: plans and errors as GitHub annotations, errors as JSON and as SARIF 2.1.0.
+"""Output for CI systems: plans and errors as GitHub annotations and as JUnit XML, errors as JSON and as SARIF 2.1.0.
 
 ``plan --format github`` and ``validate`` print annotations, shown at the line of the manifest in the reviewed change. A
 workflow command is a line of output, so no text from outside may start one: text is escaped the way the runner
 unescapes it. GitHub shows only the first ten errors, warnings and notices of a step, so equal annotations are combined
 and the most severe come first.
 
-SARIF is the report format of code scanners: tools show the errors beside the findings of other scanners.
+SARIF is the report format of code scanners: tools show the errors beside the findings of other scanners. JUnit XML is
+that of tests, which GitLab, Jenkins, Azure and others show under a change. It has the elements and attributes of
+Jenkins' schema junit-10.xsd only. GitLab shows the content of an element and no message, so the content is complete.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from topiarist import __version__
 from topiarist.adapters.saved_plans.encode import dumps
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
 from topiarist.model.plan import Plan, Risk, RiskAssessment, TopicPlan
-from topiarist.output.groups import NOT_IN_PATHS
-from topiarist.output.text.layout import BROKER_DEFAULT, sanitize
+from topiarist.output.groups import NOT_IN_PATHS, count_plan
+from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, sanitize
+from topiarist.output.text.plan import format_summary_line
 from topiarist.output.view import (
     ChangeView,
     IssueView,
@@ -32,6 +35,7 @@ from topiarist.output.view import (
     relative_path,
     view_changes,
     view_issue,
+    view_topic,
 )
 from topiarist.text import format_count
 
@@ -72,7 +76,8 @@ def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: st
         listed = f"\ntopics: {', '.join(names[:_MAX_NAMES])}{more}" if len(names) > 1 else ""
         lines.append(_format_command(annotation.level, annotation.location, title, annotation.message + listed))
     for plan in plans:
-        lines.extend(_format_cluster_notices(plan))
+        title = f"Cluster {plan.cluster}".strip()
+        lines.extend(_format_command(NOTICE, _NO_LOCATION, title, text) for text in _list_cluster_notices(plan))
     return "".join(lines)
 
 
@@ -93,10 +98,13 @@ def format_diagnostics(
     return "".join(lines)
 
 
-def _build_annotations(plan: Plan, topic: TopicPlan, root: str) -> Iterator[_Annotation]:
+def _build_annotations(plan: Plan, topic: TopicPlan, root: str, *, is_shared: bool = True) -> Iterator[_Annotation]:
+    """Yield the annotations of a topic.
+
+    With ``is_shared``, topics that are refused for the same reason have the same message, so that they share one.
+    """
     for issue in topic.refusals:
-        # Topics that are refused for the same reason have the same message, so that they share an annotation.
-        view = view_issue(topic, issue, is_shared=True)
+        view = view_issue(topic, issue, is_shared=is_shared)
         place = _NO_LOCATION if view.is_held_back else _find_place(topic, issue.field, root)
         priority, level = (3, NOTICE) if topic.observe_only else (0, ERROR)
         lines = [issue.message, *([f"fix: {view.hint}"] if view.hint else []), *_format_cause_place(view, root)]
@@ -131,14 +139,11 @@ def _list_risks(change: ChangeView) -> Iterator[tuple[FieldPath, str, RiskAssess
         yield change.field, change.summary, change.assessment
 
 
-def _format_cluster_notices(plan: Plan) -> Iterator[str]:
-    title = f"Cluster {plan.cluster}".strip()
+def _list_cluster_notices(plan: Plan) -> Iterator[str]:
     if plan.orphans:
-        message = f"{format_count(len(plan.orphans), 'owned topic')} {NOT_IN_PATHS}"
-        message += f": {', '.join(plan.orphans)}" if len(plan.orphans) <= _MAX_NAMES else ""
-        yield _format_command(NOTICE, _NO_LOCATION, title, message)
-    for warning in plan.warnings:
-        yield _format_command(NOTICE, _NO_LOCATION, title, warning)
+        listed = f": {', '.join(plan.orphans)}" if len(plan.orphans) <= _MAX_NAMES else ""
+        yield f"{format_count(len(plan.orphans), 'owned topic')} {NOT_IN_PATHS}{listed}"
+    yield from plan.warnings
 
 
 def _find_place(topic: TopicPlan, field: FieldPath, root: str) -> Location:
@@ -270,3 +275,106 @@ def _escape_markup(text: str) -> str:
     if "](" in text:
         text = text.replace("[", "\\[").replace("]", "\\]")
     return re.sub(r"[{]([0-9]+)[}]", r"{{\1}}", text)
+
+
+FAILURE, SKIPPED, PASSED = "failure", "skipped", ""
+"""Outcomes of a test case beside ``ERROR``; each but ``PASSED`` is the name of its element."""
+
+CLUSTER_CASE = "plan of the cluster"
+"""The test case of a cluster as a whole; no topic can have this name."""
+
+_MANIFESTS = ("topiarist", "manifests")
+"""Suite and name of the test case of all manifests."""
+
+_UNREADABLE = frozenset({Reason.TOPIC_UNREADABLE.value, Reason.UNREADABLE.value})
+
+
+class _TestCase(NamedTuple):
+    """A test case of a JUnit report; ``reason`` is that of an outcome that is not ``PASSED``, ``lines`` its text."""
+
+    suite: str
+    name: str
+    outcome: str
+    reason: str
+    lines: Sequence[str]
+
+
+def plans_to_junit(plans: Sequence[Plan], failed_clusters: Sequence[str], root: str) -> str:
+    """Return a JUnit report: a test suite for each cluster, with a test case for it and for each topic of its plan.
+
+    A refused topic is a failure, one that cannot be read and a cluster without a plan are errors, and an observed topic
+    is skipped. A topic with changes passes, whatever their risk: its output has them. Topics without changes are only
+    counted, in the output of the cluster. File locations are relative to the folder ``root``.
+    """
+    lines = ["not planned: see the log of the run"]
+    cases = [_TestCase(name or "cluster", CLUSTER_CASE, ERROR, "NotPlanned", lines) for name in failed_clusters]
+    for plan in plans:
+        name = plan.cluster or plan.cluster_id
+        counted = format_summary_line(TextLayout(width=10_000), count_plan(plan))
+        cases.append(_TestCase(name, CLUSTER_CASE, PASSED, "", [counted, *_list_cluster_notices(plan)]))
+        cases.extend(_build_test_case(name, plan, topic, root) for topic in plan.topics)
+    # Jenkins takes a report without a test case for an error.
+    return _to_junit(cases or [_TestCase(*_MANIFESTS, PASSED, "", ["no cluster to plan"])])
+
+
+def diagnostics_to_junit(
+    errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic], suppressed_count: int, root: str
+) -> str:
+    """Return a JUnit report with a test case for each error, and one for all manifests, which has the warnings.
+
+    A file that cannot be read is an error, everything else a failure. ``suppressed_count`` is the number of errors that
+    were counted but not kept. File locations are relative to the folder ``root``.
+    """
+    cases = [_TestCase(*_MANIFESTS, PASSED, "", [_format_diagnostic(each, root) for each in warnings])]
+    for each in errors:
+        outcome = ERROR if each.reason in _UNREADABLE else FAILURE
+        where = relative_location(each.location, root)
+        # GitLab ignores a second test case of the same name.
+        name = f"{where.line}:{where.column} {each.message}" if where.line else each.message
+        cases.append(_TestCase(where.file, name, outcome, each.reason, [_format_diagnostic(each, root)]))
+    if suppressed_count:
+        text = f"{suppressed_count:,} more errors"
+        cases.append(_TestCase("topiarist", text, FAILURE, Reason.INVALID_MANIFEST.value, [text]))
+    return _to_junit(cases)
+
+
+def _build_test_case(suite: str, plan: Plan, topic: TopicPlan, root: str) -> _TestCase:
+    reasons = [issue.reason.value for issue in topic.refusals]
+    outcome = PASSED
+    if topic.observe_only and not topic.is_empty:
+        outcome = SKIPPED
+    elif reasons:
+        outcome = FAILURE if _UNREADABLE.isdisjoint(reasons) else ERROR
+    action = view_topic(topic).action if outcome in (PASSED, SKIPPED) else ""
+    annotations = sorted(_build_annotations(plan, topic, root, is_shared=False))
+    lines = [": ".join(filter(None, (str(each.location), each.kind, each.message))) for each in annotations]
+    lines = [*filter(None, [action]), *lines]
+    return _TestCase(suite, topic.topic, outcome, next(iter(reasons), "Observed"), lines)
+
+
+def _format_diagnostic(diagnostic: Diagnostic, root: str) -> str:
+    return str(diagnostic._replace(location=relative_location(diagnostic.location, root)))
+
+
+def _to_junit(cases: Sequence[_TestCase]) -> str:
+    from xml.etree import ElementTree as ET  # not above: no other format needs it
+
+    suites: dict[str, list[_TestCase]] = {}
+    for case in cases:
+        suites.setdefault(case.suite, []).append(case)
+    top = ET.Element("testsuites", name="topiarist")
+    for name, found in suites.items():
+        counts = Counter(case.outcome for case in found)
+        numbers = {"failures": FAILURE, "errors": ERROR, "skipped": SKIPPED}
+        counted = {label: str(counts[outcome]) for label, outcome in numbers.items()}
+        suite = ET.SubElement(top, "testsuite", {"name": sanitize(name), "tests": str(len(found)), **counted})
+        for case in found:
+            about = ET.SubElement(suite, "testcase", classname=sanitize(name), name=sanitize(case.name))
+            # XML allows no control characters and no surrogates, not even as references: ``sanitize`` escapes them.
+            lines = [sanitize(line) for text in case.lines for line in text.split("\n")]
+            if case.outcome != PASSED:
+                ET.SubElement(about, case.outcome, type=case.reason, message=lines[0]).text = "\n".join(lines)
+            elif lines:
+                ET.SubElement(about, "system-out").text = "\n".join(lines)
+    ET.indent(top)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(top, encoding="unicode")}\n'

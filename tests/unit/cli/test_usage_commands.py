@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.cli.runs import document
+from support.junit import read_junit
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
 from topiarist.cli.main import run
 from topiarist.errors import Exit
@@ -138,6 +139,20 @@ def test_a_plan_says_what_its_changes_mean(folder: Path, capsys: pytest.CaptureF
     assert run([*words, "--allow-in-use", "used", "--format", "json"]) == Exit.DONE
     topics = {topic["topic"]: topic for topic in json.loads(capsys.readouterr().out)["clusters"][0]["topics"]}
     assert topics["used"]["changes"][0]["kind"] == "DeleteTopic"
+
+
+def test_a_junit_report_is_written_beside_the_comment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report has each topic of the plan, and without a plan the errors of the manifests."""
+    declare(folder, used={"ensure": "Absent"}, dormant={"ensure": "Absent"})
+    words = ["plan", "topics.yaml", *SOURCES, "--format", "markdown", "--junit", "plan.xml"]
+    assert run(words) == Exit.DONE
+    assert "### Plan: 1 to delete, 1 refused" in capsys.readouterr().out
+    found = {case.name: case.outcome for case in read_junit((folder / "plan.xml").read_text())}
+    assert found == {"plan of the cluster": "", "dormant": "", "used": "failure"}
+    (folder / "topics.yaml").write_text("kind: Topic\n")
+    assert run(words) == Exit.ERROR
+    assert "### No plan: " in capsys.readouterr().out
+    assert {case.outcome for case in read_junit((folder / "plan.xml").read_text())} == {"", "failure"}
 
 
 def test_a_policy_can_ask_for_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Output for CI systems: GitHub annotations, errors as JSON and SARIF, and errors as lines of text."""
+"""Output for CI systems: GitHub annotations, JUnit reports, errors as JSON and SARIF, and as lines of text."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.checkout import ROOT
+from support.junit import JunitCase, read_junit
 from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan, plan
 from support.states import PositionedSource, spec, spread_replicas
 from topiarist import __version__
@@ -30,7 +32,7 @@ from topiarist.model.plan import (
 from topiarist.model.spec import ClusterSpec, find_origin
 from topiarist.output import ci
 from topiarist.output.ci import to_json, to_sarif
-from topiarist.output.text.layout import format_diagnostics
+from topiarist.output.text.layout import format_diagnostics, sanitize
 from unit.output.markdown.test_escape import outside
 
 FEWER = Issue(Reason.FEWER_PARTITIONS, "48 -> 12 partitions", ("partitions",), "set partitions: 48")
@@ -408,3 +410,93 @@ def test_json_has_all_errors_and_warnings() -> None:
     assert found["warnings"] == [
         {"file": "topics/b.yaml", "line": 0, "column": 0, "message": "found \x1b[31m, wanted YAML", "hint": ""}
     ]
+
+
+def test_a_junit_report_ends_as_the_plan_does() -> None:
+    """A refusal is a failure, what cannot be read an error, an observed topic skipped, and a change passes."""
+    cut = UpdateConfig((RETENTION_CHANGE,))
+    found = plan(
+        existing_topic_plan("a", cut),
+        existing_topic_plan("b", cut, findings=(FEWER,)),
+        existing_topic_plan("c", findings=(Issue(Reason.TOPIC_UNREADABLE, "no partition 0"), FEWER)),
+        replace(existing_topic_plan("d", cut, findings=(FEWER,)), observe_only=True),
+        replace(existing_topic_plan("e"), notices=(Issue(Reason.UNMANAGED, "1 config"),)),
+        TopicPlan("f", changes=(CreateTopic(spread_replicas(1), {}),)),
+        existing_topic_plan("g", findings=(Issue(Reason.NOT_ADOPTED, "no owner", (), "--adopt=g"),)),
+    )
+    refused = "topics/{}.yaml:9:15: refused (FewerPartitions): 48 -> 12 partitions\nfix: set partitions: 48"
+    loses = "topics/{}.yaml:1:1: DataLoss: retention.ms 86400000 -> 3600000: messages older than 1 hour will be deleted"
+    assert read_junit(ci.plans_to_junit([replace(found, warnings=("no clusterId",))], ["prod-us", ""], FOLDER)) == [
+        JunitCase("prod-us", ci.CLUSTER_CASE, "error", "NotPlanned", "not planned: see the log of the run"),
+        JunitCase("cluster", ci.CLUSTER_CASE, "error", "NotPlanned", "not planned: see the log of the run"),
+        JunitCase(
+            "prod-eu",
+            ci.CLUSTER_CASE,
+            text="Plan: 1 to create, 2 to configure, 4 refused, 1 observed, 812 unchanged.\nno clusterId",
+        ),
+        JunitCase("prod-eu", "a", text=f"configure\n{loses.format('a')}"),
+        JunitCase(
+            "prod-eu",
+            "b",
+            "failure",
+            "FewerPartitions",
+            f"{refused.format('b')}\n{loses.format('b')}",
+        ),
+        JunitCase(
+            "prod-eu",
+            "c",
+            "error",
+            "TopicUnreadable",
+            f"topics/c.yaml:1:1: refused (TopicUnreadable): no partition 0\n{refused.format('c')}",
+        ),
+        JunitCase(
+            "prod-eu", "d", "skipped", "FewerPartitions", f"observed, not applied: configure\n{refused.format('d')}"
+        ),
+        JunitCase("prod-eu", "e", text="topics/e.yaml:1:1: Unmanaged: 1 config"),
+        JunitCase("prod-eu", "f", text="create 1 partition x 3 replicas"),
+        JunitCase(
+            "prod-eu", "g", "failure", "NotAdopted", "topics/g.yaml:1:1: refused (NotAdopted): no owner\nfix: --adopt=g"
+        ),
+    ]
+
+
+def test_a_junit_report_of_manifests_has_each_error() -> None:
+    """Each error is a test case, the others are counted, and warnings are output; without any error, it passes."""
+    found = [NO_LINE, BROKEN._replace(reason=Reason.UNREADABLE.value)]
+    assert read_junit(ci.diagnostics_to_junit(found, [BROKEN], 7, FOLDER)) == [
+        JunitCase("topiarist", "manifests", text="topics/b.yaml: found \\x1b[31m, wanted YAML"),
+        JunitCase("topiarist", "7 more errors", "failure", "InvalidManifest", "7 more errors"),
+        JunitCase(
+            "topics/a.yaml",
+            f"9:15 {NO_LINE.message}",
+            "failure",
+            "InvalidManifest",
+            f"topics/a.yaml:9:15: {NO_LINE.message}\n    leave the line out",
+        ),
+        JunitCase(
+            "topics/b.yaml",
+            "found \\x1b[31m, wanted YAML",
+            "error",
+            "Unreadable",
+            "topics/b.yaml: found \\x1b[31m, wanted YAML",
+        ),
+    ]
+    assert read_junit(ci.diagnostics_to_junit([], [], 0, FOLDER)) == [JunitCase("topiarist", "manifests")]
+
+
+@given(outside | st.text(st.characters(codec=None), min_size=1, max_size=9))
+def test_any_text_is_xml(text: str) -> None:
+    """Markup, control characters and lone surrogates, which XML forbids, are shown escaped and change no structure."""
+    refused = existing_topic_plan("a", findings=(Issue(Reason.CONFIG_INVALID, f"is {text}"),))
+    found = replace(plan(replace(refused, topic=f"t{text}")), cluster=f"c{text}")
+    case = read_junit(ci.plans_to_junit([found], [], FOLDER))[1]
+    shown = "\n".join(map(sanitize, f"is {text}".split("\n")))
+    assert case == JunitCase(
+        sanitize(f"c{text}"),
+        sanitize(f"t{text}"),
+        "failure",
+        "ConfigInvalid",
+        f"topics/a.yaml:1:1: refused (ConfigInvalid): {shown}",
+    )
+    wrong = Diagnostic(Location(f"{FOLDER}/a.yaml", 1, 1), f"found {text}", text)
+    assert read_junit(ci.diagnostics_to_junit([wrong], [wrong], 0, FOLDER))[1].suite == "a.yaml"

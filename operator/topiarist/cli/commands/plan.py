@@ -89,7 +89,7 @@ Examples:
   topiarist plan topics/ --cluster eu --format json | jq .clusters[0].topics
   topiarist plan topics/ --topic 'orders.*' --selector team=shop
   topiarist plan topics/ --out plan.json
-  topiarist plan topics/ --format markdown --page plan.html >comment.md
+  topiarist plan topics/ --format markdown --page plan.html --junit plan.xml >comment.md
   topiarist plan topics/ --clusters clusters.yaml --snapshot snapshots
   topiarist plan topics/ --exit-code || echo "something is pending"
 
@@ -110,10 +110,11 @@ With --exit-code also: 3 changes are pending; 4 there are only refusals.
 @options.format_option(formats.PLAN_FORMATS)
 @options.out
 @options.page
+@options.junit
 @options.option(
     "--exit-code", is_flag=True, help="End with exit code 3 if changes are pending, 4 if there are only refusals."
 )
-def command(form: str, out: str | None, page: str | None, exit_code: bool, **values: Any) -> None:
+def command(form: str, out: str | None, page: str | None, junit: str | None, exit_code: bool, **values: Any) -> None:
     """Show the changes that apply would make, each with the values before and after and its risk.
 
     Reads every cluster once and writes nothing. Read-only credentials are enough.
@@ -135,6 +136,8 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
         if form in formats.COMMENT_FORMATS:
             # Reviewers do not see stderr, so print the errors to stdout in the format of the comment.
             terminal.print_result(formats.format_diagnostics(form, error.errors, (), error.suppressed_count))
+        if junit is not None:
+            _write(junit, formats.format_diagnostics("junit", error.errors, (), error.suppressed_count))
         raise
     with ClusterSessions(inputs.desired.targeted_clusters, settings, listener, keep_open=False) as fleet:
         plans = [
@@ -142,15 +145,13 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
         ]
     code = fleet.error_code
     if out is not None and (plans or code is Exit.DONE):
-        from topiarist.adapters.atomic_files import write_file
         from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 
-        write_file(out, dumps(encode_plans(plans)))
+        _write(out, dumps(encode_plans(plans)))
     failed = sorted(inputs.desired.targeted_clusters.keys() - {plan.cluster for plan in plans})
-    if page is not None:
-        from topiarist.adapters.atomic_files import write_file
-
-        write_file(page, formats.format_plans(plans, settings, "html", failed_clusters=failed))
+    for file, also in ((page, "html"), (junit, "junit")):
+        if file is not None:
+            _write(file, formats.format_plans(plans, settings, also, failed_clusters=failed))
     terminal.print_result(
         formats.format_plans(plans, settings, form, failed_clusters=failed, foreign_count=inputs.foreign_count)
     )
@@ -160,3 +161,9 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
         elif any(plan.has_refusals for plan in plans):
             code = Exit.REFUSED
     raise click.exceptions.Exit(int(code))
+
+
+def _write(file: str, text: str) -> None:
+    from topiarist.adapters.atomic_files import write_file  # not above: most plans write no file
+
+    write_file(file, text)
