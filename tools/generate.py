@@ -3,7 +3,7 @@
 The configs are from ``topiarist.kafka.config_table``, the definitions from ``schemas/``, the admission policies from
 ``crd`` and from the samples in ``manifests/policies``. ``chart_files`` derives the chart's files from the manifests,
 and ``monitoring_files`` the alert rules and the dashboard of drift reports from the chart. The package's texts of
-reasons are from ``docs/reasons.md``.
+reasons are from ``docs/reasons.md``, and the settings of Argo CD have the health check that is in Argo CD's own form.
 
 Usage: ``python tools/generate.py`` writes the files; ``python tools/generate.py --check`` only reports stale files, and
 exits with 1 if there are any.
@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import chart_files
@@ -31,6 +32,8 @@ from topiarist.model.policy import Policy
 ROOT = Path(__file__).resolve().parent.parent
 
 MANIFESTS = ROOT / "manifests"
+ARGOCD = MANIFESTS / "gitops" / "argocd"
+HEALTH = ARGOCD / "resource_customizations" / "topiarist.dev" / "_" / "health.lua"
 SCHEMAS = ("topic.json", "cluster.json")
 TRUTH_VALUES = ["true", "false"]
 
@@ -93,6 +96,13 @@ def generate_schema(path: Path) -> str:
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
+def generate_argocd_settings() -> str:
+    """Return the ConfigMap of Argo CD with the text of the health check."""
+    text = (ARGOCD / "argocd-cm.yaml").read_text(encoding="utf-8")
+    script = indent(HEALTH.read_text(encoding="utf-8"), "    ")
+    return re.sub(r"(?<=&health [|]\n)(    .*\n)+", lambda _: script, text)
+
+
 def generate_reasons() -> str:
     """Return cause and remedy of each reason, as JSON; a link is followed by its page."""
     rows = REASON_ROW.finditer((ROOT / "docs" / "reasons.md").read_text(encoding="utf-8"))
@@ -138,8 +148,11 @@ def main(arguments: list[str]) -> int:
         {ROOT / "schemas" / name: generate_schema(ROOT / "schemas" / name) for name in SCHEMAS}, bool(arguments)
     )
     generated = generate_manifests()
-    reasons = {ROOT / "operator" / "topiarist" / "reasons.json": generate_reasons()}
-    stale += write_or_check(generated | reasons, bool(arguments))
+    others = {
+        ROOT / "operator" / "topiarist" / "reasons.json": generate_reasons(),
+        ARGOCD / "argocd-cm.yaml": generate_argocd_settings(),
+    }
+    stale += write_or_check(generated | others, bool(arguments))
     for path in stray_files(generated):
         print(f"{path.relative_to(ROOT)}: no source generates it; delete it", file=sys.stderr)
         stale += 1

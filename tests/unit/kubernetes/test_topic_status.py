@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -707,7 +709,10 @@ def flux() -> list[Mapping[str, str]]:
     return [check for each in found for check in each["spec"]["healthCheckExprs"]]
 
 
-SCRIPT = argocd()["Topic"]
+UPSTREAM = GITOPS / "argocd" / "resource_customizations" / "topiarist.dev" / "_"
+"""The health check in the form of Argo CD's repository: ``_`` stands for any kind."""
+
+SCRIPT = (UPSTREAM / "health.lua").read_text()
 EXPRESSIONS = {word: text for word, text in flux()[0].items() if word in MEANS.values()}
 ENV = cel.NewEnv(variables={"metadata": cel.Type.DYN, "status": cel.Type.DYN})
 PROGRAMS = {word: ENV.compile(text) for word, text in EXPRESSIONS.items()}
@@ -725,15 +730,29 @@ def health(body: Body) -> tuple[str, str]:
 
 def outcomes(body: Body) -> set[str]:
     """Return the Flux expressions that are true for a resource."""
-    values = {word: program.eval(ENV.Activation(body)).value() for word, program in PROGRAMS.items()}
+    activation = ENV.Activation({name: body[name] for name in ("metadata", "status")})
+    values = {word: program.eval(activation).value() for word, program in PROGRAMS.items()}
     assert all(isinstance(value, bool) for value in values.values()), values
     return {word for word, value in values.items() if value}
 
 
 def body(resource: Resource, status: Body) -> Body:
     """Return a resource as the API server stores it, with its status."""
-    metadata = {"name": resource.name, "generation": resource.generation}
-    return {"metadata": metadata | ({"deletionTimestamp": START} if resource.deleting else {}), "status": status}
+    metadata = {
+        "name": resource.name,
+        "namespace": resource.namespace,
+        "generation": resource.generation,
+        **({"deletionTimestamp": START, "finalizers": [*resource.finalizers]} if resource.deleting else {}),
+        **({"annotations": dict(found)} if (found := resource.source.annotations) else {}),
+    }
+    spec = {"spec": dict(resource.manifest.spec)} if resource.manifest else {}
+    return {
+        "apiVersion": load.API_VERSION,
+        "kind": resource.kind,
+        "metadata": metadata,
+        **spec,
+        "status": status,
+    }
 
 
 def viewed(
@@ -782,15 +801,20 @@ STANDS: Mapping[SyncState, tuple[TopicResult, str]] = {
 }
 
 
+def on_one(state: SyncState) -> Body:
+    """Return a Topic with this state on its cluster."""
+    view, _ = STANDS[state]
+    topic = view.candidate.resource
+    return body(topic, topic_status(topic, {"prod": view}, {}, START, ("prod",)))
+
+
 @pytest.mark.parametrize("state", SyncState)
 def test_every_state_of_a_topic(state: SyncState) -> None:
     """Argo CD and Flux report the expected health for every state, from statuses that real passes produce."""
     view, wanted = STANDS[state]
     assert view.state is state
-    topic = view.candidate.resource
-    found = body(topic, topic_status(topic, {"prod": view}, {}, START, ("prod",)))
-    assert health(found)[0] == wanted
-    assert outcomes(found) == {MEANS[wanted]}
+    assert health(on_one(state))[0] == wanted
+    assert outcomes(on_one(state)) == {MEANS[wanted]}
 
 
 def on_two(state: SyncState, other: SyncState) -> Body:
@@ -912,6 +936,56 @@ def test_one_word_for_whatever_conditions_there_are() -> None:
         metadata = {"generation": 2 if newer else 1} | ({"deletionTimestamp": START} if deleting else {})
         found = {"metadata": metadata, "status": status}
         assert outcomes(found) == {MEANS[health(found)[0]]}, standing
+
+
+TESTDATA: Mapping[str, Body] = {
+    "cluster_degraded": CASES["a cluster that locks us out"][0],
+    "cluster_healthy": CASES["a good cluster"][0],
+    "cluster_healthy_drift": CASES["a cluster with drift"][0],
+    "cluster_progressing_unreachable": CASES["a cluster that is away"][0],
+    "policy_degraded": CASES["a policy with a fault"][0],
+    "policy_healthy": CASES["a good policy"][0],
+    "topic_degraded_drift": on_one(SyncState.DRIFTED),
+    "topic_degraded_invalid": CASES["unreadable"][0],
+    "topic_degraded_refused": on_one(SyncState.REFUSED),
+    "topic_degraded_two_clusters": CASES["drift beside"][0],
+    "topic_healthy": on_one(SyncState.SYNCED),
+    "topic_healthy_observed": on_one(SyncState.OBSERVED),
+    "topic_progressing_deleting": CASES["gone but for its resource"][0],
+    "topic_progressing_moving": on_one(SyncState.MOVING),
+    "topic_progressing_no_status": {**on_one(SyncState.SYNCED), "status": {}},
+    "topic_progressing_observed_generation": renewed(on_one(SyncState.SYNCED)),
+    "topic_progressing_waiting": on_one(SyncState.WAITING),
+    "topic_suspended": on_one(SyncState.PAUSED),
+}
+"""The resources of Argo CD's own test of the health check, with statuses that real passes produce.
+
+Each name has the kind and the health.
+"""
+
+
+def test_argo_cds_test_has_the_statuses_of_the_operator() -> None:
+    """The files of Argo CD's test are up to date: a reason or a condition that changes has to change them too."""
+    wanted = {f"testdata/{name}.yaml": yaml.safe_dump(found, sort_keys=False) for name, found in TESTDATA.items()}
+    tests = [
+        {"healthStatus": dict(zip(("status", "message"), health(found), strict=True)), "inputPath": path}
+        for path, found in zip(wanted, TESTDATA.values(), strict=True)
+    ]
+    wanted["health_test.yaml"] = yaml.safe_dump({"tests": tests}, sort_keys=False)
+    if os.environ.get("TOPIARIST_GOLDEN") == "write":
+        for path, text in wanted.items():
+            (UPSTREAM / path).write_text(text)
+    found = {str(path.relative_to(UPSTREAM)): path.read_text() for path in UPSTREAM.rglob("*.yaml")}
+    assert found == wanted, "not so: make golden, and look at git diff"
+
+
+@pytest.mark.parametrize("test", yaml.safe_load((UPSTREAM / "health_test.yaml").read_text())["tests"], ids=str)
+def test_argo_cds_own_test(test: dict[str, Any]) -> None:
+    """Status and message equal those of the test, as Argo CD's runner compares them."""
+    found = yaml.safe_load((UPSTREAM / test["inputPath"]).read_text())
+    status, message = health(found)
+    assert {"status": status, "message": message} == test["healthStatus"]
+    assert Path(test["inputPath"]).stem.split("_")[:2] == [found["kind"].lower(), status.lower()]
 
 
 def test_one_text_for_all_kinds() -> None:
