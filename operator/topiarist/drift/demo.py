@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from topiarist.adapters.atomic_files import write_folder
 from topiarist.adapters.manifests.yaml_text import dump_documents
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
+from topiarist.desired.export import to_scalars
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import RequestedReassignment
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
@@ -206,7 +207,7 @@ def _cluster_fields(name: str) -> Mapping[str, Any]:
 
 
 def _topic_document(topic: _SampleTopic) -> Mapping[str, Any]:
-    config = {key: int(value) for key, value in _CONFIG.items()}
+    config = to_scalars(_CONFIG, use_units=True)
     spec = {"clusters": [*topic.clusters], **(topic.spec or _partitions(len(_LISTS))), "config": config}
     return _document("Topic", topic.name, {OWNER_LABEL: topic.team}, spec)
 

@@ -50,8 +50,7 @@ _COLUMNS = {
     "record": ("to adopt", "record only"),
     "refused": ("refused",),
 }
-_RARE_COLUMNS = frozenset({"move"})
-"""Columns that a table has only if they are not empty."""
+"""The columns of the table, and what each counts. A table has those that are not empty."""
 
 # A Markdown heading is one line, so the summary line in it must not be wrapped.
 _UNWRAPPED_LAYOUT = TextLayout(width=10_000)
@@ -137,28 +136,32 @@ def _format_table(plans: Sequence[Plan], failed_clusters: Sequence[str]) -> str:
     counted.
     """
     columns = _choose_columns(plans)
-    empty_cells = " | " * len(columns)
+    no_counts = [""] * len(columns)
     ranked: list[tuple[int, str, str]] = []
     for name in failed_clusters:
         shown = format_table_cell(name) if name else "the cluster"
-        ranked.append((Risk.DATA_LOSS + 2, name, f"| {shown} | {empty_cells}**not planned** |"))
+        ranked.append((Risk.DATA_LOSS + 2, name, _join_cells(shown, *no_counts, "**not planned**")))
     ranked += [(_review_priority(plan), plan.cluster, _format_row(plan, columns)) for plan in plans]
     ranked.sort(key=lambda row: (-row[0], row[1]))
     fitting = _take_fitting((row for _, _, row in ranked), _MAX_TABLE_BYTES)
     rows = [row for _, _, row in sorted(ranked[: len(fitting)], key=lambda row: row[1])]
     if hidden := len(ranked) - len(rows):
-        rows.append(f"| and {hidden:,} more | {empty_cells}|")
+        rows.append(_join_cells(f"and {hidden:,} more", *no_counts, ""))
     if len(plans) > 1:
         counts = _format_counts(groups.count_plans(plans), columns)
-        rows.append(f"| **all** | {counts} | {_format_risk(_highest_risk(plans))} |")
-    head = f"| cluster | {' | '.join(columns)} | highest risk |\n| :-- | {'--: | ' * len(columns)}:-- |"
-    return "\n".join([head, *rows]) if rows else ""
+        rows.append(_join_cells("**all**", *counts, _format_risk(_highest_risk(plans))))
+    head = [_join_cells("cluster", *columns, "highest risk"), _join_cells(":--", *["--:"] * len(columns), ":--")]
+    return "\n".join([*head, *rows]) if rows else ""
+
+
+def _join_cells(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _choose_columns(plans: Sequence[Plan]) -> Sequence[str]:
     counts = groups.count_plans(plans)
     found = {*counts.counts, *counts.withheld}
-    return [name for name, labels in _COLUMNS.items() if name not in _RARE_COLUMNS or not found.isdisjoint(labels)]
+    return [name for name, labels in _COLUMNS.items() if not found.isdisjoint(labels)]
 
 
 def _format_row(plan: Plan, columns: Iterable[str]) -> str:
@@ -166,16 +169,16 @@ def _format_row(plan: Plan, columns: Iterable[str]) -> str:
     risk = _format_risk(_highest_risk([plan]))
     if plan_counts.withheld:
         risk = f"{risk} (held back: {format_table_cell(plan_counts.withheld_reason)})".strip()
-    return f"| {format_table_cell(_cluster_name(plan))} | {_format_counts(plan_counts, columns)} | {risk} |"
+    return _join_cells(format_table_cell(_cluster_name(plan)), *_format_counts(plan_counts, columns), risk)
 
 
-def _format_counts(plan_counts: groups.PlanCounts, columns: Iterable[str]) -> str:
+def _format_counts(plan_counts: groups.PlanCounts, columns: Iterable[str]) -> list[str]:
     cells = []
     for labels in map(_COLUMNS.__getitem__, columns):
         number = sum(plan_counts.counts.get(label, 0) for label in labels)
         withheld = sum(plan_counts.withheld.get(label, 0) for label in labels)
         cells.append(" ".join([f"{number:,}"] * bool(number) + [f"({withheld:,})"] * bool(withheld)))
-    return " | ".join(cells)
+    return cells
 
 
 def _format_risk(risk: Risk | None) -> str:

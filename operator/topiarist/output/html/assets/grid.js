@@ -3,6 +3,7 @@
 
 const SPARE = 3;
 const PRINTED = 200;
+const FEW = 7; // fewer rows are all in the document, each as high as it needs
 
 const grid = (() => {
   const above = make("tbody", { role: "presentation", class: "spacer" });
@@ -19,7 +20,7 @@ const grid = (() => {
   for (const spacer of [above, below]) {
     spacer.append(make("tr", { role: "presentation" }, make("td", { role: "presentation" })));
   }
-  return { above, below, body, heads, whole, scroller: byId("table"), rows: [], active: 0, height: 99, measured: false, all: false };
+  return { above, below, body, heads, whole, scroller: byId("table"), rows: [], active: 0, height: 99, measured: false, all: false, few: false };
 })();
 
 const line = (at) => {
@@ -37,7 +38,7 @@ const line = (at) => {
 
 // The range of rows in the document: the visible rows and some more; for a printer, the first rows.
 const inSight = () => {
-  if (grid.all) return [0, Math.min(grid.rows.length, PRINTED)];
+  if (grid.all || grid.few) return [0, Math.min(grid.rows.length, PRINTED)];
   const { scroller, height } = grid;
   const first = Math.max(0, Math.floor(scroller.scrollTop / height) - SPARE);
   return [first, Math.min(grid.rows.length, first + Math.ceil(scroller.clientHeight / height) + 2 * SPARE)];
@@ -54,7 +55,7 @@ const draw = () => {
   grid.body.replaceChildren(...Array.from({ length: end - first }, (_, step) => line(first + step)));
   space(first, end);
   // All rows are equally high. To measure one forces a layout, so that it is done once for each width.
-  if (!grid.measured && !grid.all && end > first) {
+  if (!grid.measured && !grid.all && !grid.few && end > first) {
     grid.measured = true;
     grid.height = grid.body.firstChild.getBoundingClientRect().height;
     space(first, end);
@@ -66,6 +67,8 @@ const draw = () => {
 
 const show = (rows) => {
   grid.rows = rows;
+  grid.few = rows.length < FEW;
+  grid.scroller.classList.toggle("few", grid.few);
   grid.active = 0;
   grid.scroller.scrollTop = 0;
   grid.whole.setAttribute("aria-rowcount", rows.length + 1);
@@ -83,7 +86,8 @@ const move = (to) => {
   grid.active = Math.max(0, Math.min(rows.length - 1, to));
   const room = scroller.clientHeight - grid.heads[0].offsetHeight;
   const top = grid.active * height;
-  if (top < scroller.scrollTop) scroller.scrollTop = top;
+  if (grid.few) scroller.scrollTop = 0;
+  else if (top < scroller.scrollTop) scroller.scrollTop = top;
   else if (top + height > scroller.scrollTop + room) scroller.scrollTop = top + height - room;
   draw();
   // The scroller itself may be only partly visible.
