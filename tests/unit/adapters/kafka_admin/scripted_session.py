@@ -24,6 +24,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Features,
     UnsupportedRequest,
 )
+from topiarist.adapters.kafka_admin.protocol import messages
 from topiarist.errors import TopiaristError
 
 LOST = Disconnected("the answer was lost", was_sent=True)
@@ -149,7 +150,9 @@ class ScriptedSession:
             found = found.pop(0) if len(found) > 1 else found[0]
         if isinstance(found, Exception):
             raise found
-        return found(sent.broker, sent.request) if isinstance(found, Callable) else found  # type: ignore[arg-type]
+        answer = found(sent.broker, sent.request) if isinstance(found, Callable) else found  # type: ignore[arg-type]
+        kind = getattr(messages, f"{sent.name}Response")
+        return _complete(answer, kind, kind._definition.fields) if isinstance(answer, SimpleNamespace) else answer
 
     def names(self) -> list[str]:
         """Return the names of the requests that arrived."""
@@ -240,6 +243,20 @@ def partition(number: int, *replicas: int, leader: int | None = None, isr: Itera
         isr_nodes=list(replicas if isr is None else isr),
         offline_replicas=[],
     )
+
+
+def _complete(answer: Any, kind: Any, fields: Iterable[messages.Field]) -> Any:
+    """Give an answer, and its parts, the fields that a test leaves out: a message always has all, with defaults."""
+    defaults = kind()
+    assert vars(answer).keys() <= {each.attribute for each in fields}, f"{kind.__name__} has other fields: {answer}"
+    for each in fields:
+        if not hasattr(answer, each.attribute):
+            setattr(answer, each.attribute, getattr(defaults, each.attribute))
+        found = getattr(answer, each.attribute)
+        for part in (found or ()) if each.is_list else [found]:
+            if isinstance(part, SimpleNamespace):
+                _complete(part, getattr(kind, each.element), each.fields)
+    return answer
 
 
 def _name_of(request: Any) -> str:

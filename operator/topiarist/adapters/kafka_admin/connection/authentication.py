@@ -284,7 +284,7 @@ class Authenticator:
             if exchange.is_done():
                 if not exchange.is_authenticated():
                     raise AuthRejected("it answered the login with data that the mechanism does not have")
-                lifetime = getattr(answer, "session_lifetime_ms", 0) or 0
+                lifetime = answer.session_lifetime_ms
                 return started_at + _RENEWAL_SHARE * lifetime / 1000 if lifetime > 0 else None
         raise AuthRejected("the login does not end")
 

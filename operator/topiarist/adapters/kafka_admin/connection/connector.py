@@ -213,7 +213,7 @@ class Connector:
             connection.log_in_again_at = self._authenticator.log_in(connection, address[0], deadline)
             connection.log_in_again = lambda: self._renew(connection, address)
             return
-        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        request = MetadataRequest(allow_auto_topic_creation=False)
         try:
             connection.call(request, timeout=share(deadline, 1))
         except Disconnected as error:
@@ -242,7 +242,7 @@ class Connector:
             return ""
         connection = Connection(opened, timeout=tls.PROBE_TIMEOUT_S, requests=self._requests)
         try:
-            answer = connection.call(SaslHandshakeRequest(mechanism=""), version=1)
+            answer = connection.call(SaslHandshakeRequest(), version=1)
         except Disconnected:
             return ""
         finally:

@@ -194,8 +194,6 @@ class Session:
         request = MetadataRequest(
             topics=wanted,
             allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
         )
         answer = self.read(request)
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}

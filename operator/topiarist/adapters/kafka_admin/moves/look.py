@@ -53,7 +53,6 @@ def build_reassignments(moves: Iterable[ReplicaMove]) -> Message:
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic
     return AlterPartitionReassignmentsRequest(
         timeout_ms=requests.ADMIN_TIMEOUT_MS,
-        allow_replication_factor_change=True,
         topics=[
             topic(
                 name=name,
@@ -239,7 +238,7 @@ class MoveReader:
         metadata = decode_metadata(answer)
         for name, code in metadata.errors.items():
             if code != requests.UNKNOWN_TOPIC:
-                _require(code, "", f"topic {name}", "Describe on the topic")
+                _require(code, None, f"topic {name}", "Describe on the topic")
         reassignments: dict[str, dict[int, Reassignment]] = {}
         for (name, partition), reassignment in before.items():
             reassignments.setdefault(name, {})[partition] = reassignment
@@ -272,7 +271,7 @@ class MoveReader:
 
     def _list_reassignments(self) -> Mapping[Partition, Reassignment]:
         answer = self._session.controller().call(build_list_reassignments())
-        _require(answer.error_code, answer.error_message or "", "the reassignments", "Describe on the cluster")
+        _require(answer.error_code, answer.error_message, "the reassignments", "Describe on the cluster")
         listed = decode_reassignments(answer)
         return {(name, number): each for name, found in listed.items() for number, each in found.items()}
 
@@ -298,10 +297,10 @@ def _find_overrides(configs: Message, source: int) -> Mapping[str, str]:
 
 
 def _require_read(result: Message, entity: str, right: str) -> None:
-    _require(result.error_code, result.error_message or "", f"the configs of {entity}", right)
+    _require(result.error_code, result.error_message, f"the configs of {entity}", right)
 
 
-def _require(code: int | None, message: str, what: str, right: str) -> None:
+def _require(code: int, message: str | None, what: str, right: str) -> None:
     if not code:
         return
     said = describe_error(code, message)

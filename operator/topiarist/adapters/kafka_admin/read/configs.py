@@ -213,7 +213,7 @@ def _describe_configs(
 def _read_described(session: Session, name: str, result: Message | None) -> _Described | None:
     entries = result.configs if result else ()
     own = {each.name: each.value or "" for each in entries if each.config_source == metadata.OVERRIDE}
-    found = metadata.TopicOverrides(name, own, result.error_code, result.error_message or "") if result else None
+    found = metadata.TopicOverrides(name, own, result.error_code, result.error_message) if result else None
     overrides = _require(session, name, found)
     if overrides is None:
         return None
@@ -264,7 +264,7 @@ def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[metada
     if version != metadata.VERSION:
         for result in connection.decode(request, version, data).results:
             config = {each.name: each.value or "" for each in result.configs if each.config_source == metadata.OVERRIDE}
-            yield metadata.TopicOverrides(result.resource_name, config, result.error_code, result.error_message or "")
+            yield metadata.TopicOverrides(result.resource_name, config, result.error_code, result.error_message)
         return
     try:
         yield from metadata.decode_overrides(data)
@@ -295,7 +295,6 @@ def build_describe_configs(
             for name in names
         ],
         include_synonyms=synonyms,
-        include_documentation=False,
     )
 
 

@@ -14,7 +14,12 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     decode_topic_id,
     encode_topic_id,
 )
-from topiarist.adapters.kafka_admin.protocol.messages import MalformedMessage, MetadataRequest, read_varint
+from topiarist.adapters.kafka_admin.protocol.messages import (
+    MalformedMessage,
+    MetadataRequest,
+    read_varint,
+    skip_tags,
+)
 from topiarist.kafka.types import Broker, Replicas
 
 # A decoder of DescribeConfigs answers that keeps only the overrides of topics.
@@ -29,7 +34,7 @@ VERSION = 4
 OVERRIDE = 1
 """The source of a config that the topic itself sets."""
 
-_OVERRIDES_HEADER_BYTES = 4 + 1 + 4  # correlation id, tagged fields of the header, throttle time
+_HEADER_BYTES = 4 + 1 + 4  # correlation id, tagged fields of the header, throttle time
 _TOO_MANY = 1 << 28
 _LONG = 128  # a length from here on has more than one byte
 
@@ -43,7 +48,7 @@ class TopicOverrides(NamedTuple):
     name: str
     config: dict[str, str]
     error_code: int
-    error_message: str
+    error_message: str | None
 
 
 def decode_overrides(data: bytes) -> Iterator[TopicOverrides]:
@@ -55,7 +60,7 @@ def decode_overrides(data: bytes) -> Iterator[TopicOverrides]:
 
 
 def _decode(data: bytes) -> Iterator[TopicOverrides]:
-    position = _OVERRIDES_HEADER_BYTES
+    position = _HEADER_BYTES
     if len(data) < position or data[4]:
         raise MalformedMessage("the header has tagged fields, or is cut off")
     results, position = read_length(data, position)
@@ -91,7 +96,7 @@ def _decode(data: bytes) -> Iterator[TopicOverrides]:
             _, position = read_span(data, position + 1)  # the type of the config, its documentation
             position = skip_tags(data, position)
         position = skip_tags(data, position)
-        yield TopicOverrides(name or "", config, code, message or "")
+        yield TopicOverrides(name, config, code, message)
     position = skip_tags(data, position)
     if position != len(data):
         raise MalformedMessage(f"{len(data) - position} bytes follow the answer")
@@ -119,23 +124,10 @@ def _read_text(data: bytes, position: int) -> tuple[str, int]:
     return data[start:end].decode(), end
 
 
-def skip_tags(data: bytes, position: int) -> int:
-    if not data[position]:
-        return position + 1
-    count, position = read_varint(data, position)
-    for _ in range(count):
-        _, position = read_varint(data, position)
-        size, position = read_varint(data, position)
-        position += size
-        if position > len(data):
-            raise MalformedMessage("a tagged field ends after the answer")
-    return position
-
-
 UNKNOWN_TOPIC_ID = 100
 """The error code of a topic id that no topic has; a topic that is hidden has ``TOPIC_AUTHORIZATION_FAILED``."""
 
-_HEADER_BYTES, _ID_BYTES = 4 + 1 + 4, 4  # correlation id, tagged fields of the header, throttle time
+_ID_BYTES = 4
 _FIRST_FLEXIBLE = 9  # the first version of this form
 
 
@@ -270,6 +262,4 @@ def _request(topics: list[Message] | None) -> Message:
     return MetadataRequest(
         topics=topics,
         allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
     )

@@ -154,7 +154,6 @@ def _read_state(session: Session, records: RecordsView, previous: ClusterState |
         warnings=tuple(warnings),
         assigns_topic_ids=not capabilities.topic_ids.is_denied or any(each.topic_id for each in topics.values()),
         requested_reassignments=tuple(_list_requested(metadata.topics, reassignments)),
-        requested_at_ms=None,
         batch=records.batch,
         batch_at_ms=records.batch_at_ms,
         mode=synced.mode,
@@ -239,8 +238,6 @@ def _read_topics(
         watch.settle()
         after = everything.read()
         moved = watch.refresh()
-        if not moved and after.topics is before.topics and configs.keys() == after.topics.keys():
-            return _Topics(after, watch, configs, known)
         changed = {
             name: topic
             for name, topic in after.topics.items()
@@ -323,9 +320,7 @@ def _list_requested(topics: Mapping[str, TopicMetadata], reassignments: Reassign
 
 def _read_fenced_brokers(connection: Connection, metadata: ClusterMetadata) -> dict[int, str | None]:
     """Return the brokers that are registered and not in use; brokers before Kafka 4.0 do not tell."""
-    request = DescribeClusterRequest(
-        include_cluster_authorized_operations=False, endpoint_type=1, include_fenced_brokers=True
-    )
+    request = DescribeClusterRequest(include_fenced_brokers=True)
     try:
         answer = connection.call(request)
     except UnsupportedRequest:

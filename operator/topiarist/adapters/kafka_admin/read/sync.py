@@ -49,7 +49,6 @@ _NO_FEATURES = Support(False, "the brokers have no finalized features")
 _METADATA_TOPIC = "__cluster_metadata"
 _LATEST_METADATA_LAG = 1  # the high watermark is the offset after the last record
 _POLL_INTERVAL_S, _MAX_POLL_INTERVAL_S = 0.002, 0.1
-_ZK_MIGRATION_READY = "zk_migration_ready"
 
 
 class Quorum(NamedTuple):
@@ -105,7 +104,7 @@ def sync(session: Session, timeout: float = SYNC_TIMEOUT_S, *, since: float | No
         if versions.finalized_features_epoch < 0:
             return _settle(connection, WARNING_NO_PROOF + _NO_FEATURES.why, _NO_FEATURES, since)
         if behind <= 0:
-            ready = bool(getattr(versions, _ZK_MIGRATION_READY, False))
+            ready = versions.zk_migration_ready
             return SyncedBroker(connection, ClusterMode.KRAFT, quorum, find_version(versions), ready)
         if time.monotonic() > deadline:
             message = f"the broker that was asked is {behind:,} records of metadata behind after {timeout:g} s"
@@ -136,7 +135,7 @@ def read_quorum(session: Session, connection: Connection) -> Quorum:
     request, and ``Disconnected``.
     """
     topic = DescribeQuorumRequest.TopicData
-    partition = topic.PartitionData(partition_index=0)
+    partition = topic.PartitionData()
     request = DescribeQuorumRequest(topics=[topic(topic_name=_METADATA_TOPIC, partitions=[partition])])
     try:
         answer = connection.call(request, timeout=QUORUM_TIMEOUT_S)
@@ -182,7 +181,7 @@ def _sync_zookeeper_mode(session: Session, timeout: float) -> SyncedBroker:
     connection = session.controller()
     versions = connection.read_versions()
     warnings: tuple[str, ...] = ()
-    ready = bool(getattr(versions, _ZK_MIGRATION_READY, False))
+    ready = versions.zk_migration_ready
     if ready:
         # The controller may be a KRaft controller, which the brokers follow; any of them is named as the controller.
         time.sleep(SETTLE_S)
@@ -255,7 +254,7 @@ def find_migration_readiness(session: Session, broker_ids: list[int]) -> Migrati
             continue
         if find_mode(connection) is ClusterMode.KRAFT:
             continue  # in KRaft mode already
-        (found.ready if getattr(versions, _ZK_MIGRATION_READY, False) else found.others).append(broker_id)
+        (found.ready if versions.zk_migration_ready else found.others).append(broker_id)
     return found
 
 
@@ -339,7 +338,7 @@ def read_reassignments(session: Session, connection: Connection) -> Reassignment
 
 def build_list_reassignments() -> Message:
     """Return the request for all partitions that are being reassigned."""
-    return ListPartitionReassignmentsRequest(timeout_ms=LIST_TIMEOUT_MS, topics=None)
+    return ListPartitionReassignmentsRequest(timeout_ms=LIST_TIMEOUT_MS)
 
 
 def decode_reassignments(answer: Message) -> Reassignments:

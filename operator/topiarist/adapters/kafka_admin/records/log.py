@@ -98,7 +98,7 @@ class RecordsLog:
     def _end_offset(self, isolation: int) -> int:
         def send(connection: Connection) -> tuple[int, Message]:
             topic = ListOffsetsRequest.ListOffsetsTopic
-            partition = topic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=_LATEST)
+            partition = topic.ListOffsetsPartition(timestamp=_LATEST)
             request = ListOffsetsRequest(
                 replica_id=-1, isolation_level=isolation, topics=[topic(name=self._topic, partitions=[partition])]
             )
@@ -112,23 +112,14 @@ class RecordsLog:
         def send(connection: Connection) -> tuple[int, Message]:
             topic = FetchRequest.FetchTopic
             partition = topic.FetchPartition(
-                partition=0,
-                current_leader_epoch=-1,
                 fetch_offset=position,
-                last_fetched_epoch=-1,
-                log_start_offset=-1,
                 partition_max_bytes=transactions.FETCH_BYTES,
             )
             request = FetchRequest(
-                replica_id=-1,
                 max_wait_ms=100,
                 min_bytes=1,
                 max_bytes=transactions.FETCH_BYTES,
                 isolation_level=_COMMITTED,
-                session_id=0,
-                session_epoch=-1,
-                rack_id="",
-                forgotten_topics_data=[],
                 topics=[topic(topic=self._topic, partitions=[partition])],
             )
             answer = connection.call(request, version=connection.version_of(request, _FETCH_VERSION))

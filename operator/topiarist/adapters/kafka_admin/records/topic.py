@@ -92,7 +92,7 @@ def require_compaction(session: RecordsSession, topic: RecordsTopic) -> None:
     """Raise ``RecordsLost`` if Kafka deletes old records of the topic."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
     wanted = resource(resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configuration_keys=[_CLEANUP_POLICY])
-    request = DescribeConfigsRequest(resources=[wanted], include_synonyms=False, include_documentation=False)
+    request = DescribeConfigsRequest(resources=[wanted])
     answer = session.any_broker().call(request)
     result = answer.results[0]
     if result.error_code:
@@ -198,9 +198,9 @@ def _creation_error(session: RecordsSession, name: str, answer: _Answer) -> Topi
 def _set_min_in_sync(session: RecordsSession, name: str, count: int) -> None:
     """Set ``min.insync.replicas`` of a topic that has fewer replicas than asked for. Raises ``TopiaristError``."""
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    config = resource.AlterableConfig(name=_MIN_IN_SYNC, config_operation=0, value=str(count))
+    config = resource.AlterableConfig(name=_MIN_IN_SYNC, value=str(count))
     wanted = resource(resource_type=_TOPIC_RESOURCE, resource_name=name, configs=[config])
-    answer = session.controller().call(IncrementalAlterConfigsRequest(resources=[wanted], validate_only=False))
+    answer = session.controller().call(IncrementalAlterConfigsRequest(resources=[wanted]))
     for each in answer.responses:
         if each.error_code:
             what, right = f"cannot set {_MIN_IN_SYNC}={count} of {name}", f"AlterConfigs on the topic {name}"
@@ -222,8 +222,8 @@ def _describe_differences(name: str, wanted: _Form, sent: _Form, made: _Answer) 
 def delete_topic(session: RecordsSession, topic_id: str) -> bool:
     """Delete a topic by its id, and return whether the brokers say that they did."""
     topic = DeleteTopicsRequest.DeleteTopicState
-    wanted = topic(name=None, topic_id=decode_topic_id(topic_id))
-    request = DeleteTopicsRequest(topics=[wanted], topic_names=[], timeout_ms=CREATE_TIMEOUT_MS)
+    wanted = topic(topic_id=decode_topic_id(topic_id))
+    request = DeleteTopicsRequest(topics=[wanted], timeout_ms=CREATE_TIMEOUT_MS)
     try:
         connection = session.controller()
         answer = connection.call(request, version=connection.version_of(request))
@@ -293,7 +293,7 @@ def _create(session: RecordsSession, name: str, form: _Form, *, validate_only: b
     """Send a creation, and return its answer; raise ``TopiaristError`` if the answer does not have the topic."""
     sent = session.controller().call(_create_request(name, form, validate_only=validate_only))
     for each in sent.topics:
-        sizes = getattr(each, "num_partitions", -1), getattr(each, "replication_factor", -1)
+        sizes = each.num_partitions, each.replication_factor
         return _Answer(each.error_code, each.error_message, *sizes)
     return _Answer(error_codes.NONE, None, -1, -1)
 
@@ -314,7 +314,7 @@ def _wanted_configs(replica_count: int) -> dict[str, str]:
 def _create_request(name: str, form: _Form, *, validate_only: bool) -> Message:
     topic = CreateTopicsRequest.CreatableTopic
     is_placed = form.factor is None
-    lists = [topic.CreatableReplicaAssignment(partition_index=0, broker_ids=list(form.replicas))] if is_placed else []
+    lists = [topic.CreatableReplicaAssignment(broker_ids=list(form.replicas))] if is_placed else []
     wanted = topic(
         name=name,
         num_partitions=-1 if is_placed else 1,

@@ -237,7 +237,7 @@ class Producer:
     ) -> Message:
         def send(connection: Connection) -> tuple[int, Message]:
             topic = ProduceRequest.TopicProduceData
-            partition = topic.PartitionProduceData(index=0, records=batch)
+            partition = topic.PartitionProduceData(records=batch)
             request = ProduceRequest(
                 transactional_id=self._transactional_id if is_transactional else None,
                 acks=-1,

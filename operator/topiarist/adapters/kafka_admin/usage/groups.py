@@ -143,7 +143,7 @@ class UsageRequests:
         except UnsupportedRequest:
             self.note(what, broker, 35)
             return None
-        if throttled := getattr(answer, "throttle_time_ms", 0):
+        if throttled := answer.throttle_time_ms:
             time.sleep(min(throttled / 1000, max(self._deadline - time.monotonic(), 0)))
         return answer
 
@@ -187,6 +187,9 @@ _GROUPS_PER_REQUEST = 100
 _STATES_VERSION, _MANY_GROUPS_VERSION, _NAMES_VERSION = 4, 8, 9
 _GROUP_ID_NOT_FOUND = 69
 _EMPTY, _DEAD = "Empty", "Dead"
+_TYPES_OF_PROTOCOLS = (GroupType.SHARE, GroupType.STREAMS)
+"""The types that the protocol of a group shows where the brokers do not name the type (before Kafka 3.8)."""
+
 _COORDINATION_ONLY = frozenset({"connect", "sr"})
 """Protocol types of workers that share out work and read no topic as this group: Kafka Connect, Schema Registry."""
 
@@ -252,9 +255,7 @@ class GroupReader:
 
     def _list(self, broker: int) -> list[_Listed]:
         for is_last in self._requests.attempts():
-            answer = self._requests.ask(
-                "ListGroups", broker, messages.ListGroupsRequest(states_filter=[], types_filter=[])
-            )
+            answer = self._requests.ask("ListGroups", broker, messages.ListGroupsRequest())
             if answer is None:
                 break
             if not answer.error_code:
@@ -290,7 +291,7 @@ class GroupReader:
         protocols = {each.group: each.protocol for each in listed}
         waiting = list(protocols)
         for is_last in self._requests.attempts():
-            request = messages.DescribeGroupsRequest(groups=waiting, include_authorized_operations=False)
+            request = messages.DescribeGroupsRequest(groups=waiting)
             described, waiting = self._answers("DescribeGroups", broker, request, waiting, is_last=is_last)
             for answer in described:
                 group = self._result.groups[answer.group_id]
@@ -306,9 +307,7 @@ class GroupReader:
                 return
 
     def _describe_consumer(self, broker: int, listed: Sequence[_Listed]) -> None:
-        request = messages.ConsumerGroupDescribeRequest(
-            group_ids=[each.group for each in listed], include_authorized_operations=False
-        )
+        request = messages.ConsumerGroupDescribeRequest(group_ids=[each.group for each in listed])
         for answer in self._all_answers("ConsumerGroupDescribe", broker, request, listed):
             group = self._result.groups[answer.group_id]
             for member in answer.members:
@@ -319,9 +318,7 @@ class GroupReader:
                 group.is_opaque |= bool(member.subscribed_topic_regex) and not topics
 
     def _describe_share(self, broker: int, listed: Sequence[_Listed]) -> None:
-        request = messages.ShareGroupDescribeRequest(
-            group_ids=[each.group for each in listed], include_authorized_operations=False
-        )
+        request = messages.ShareGroupDescribeRequest(group_ids=[each.group for each in listed])
         for answer in self._all_answers("ShareGroupDescribe", broker, request, listed):
             for member in answer.members:
                 topics = set(member.subscribed_topic_names) | _assigned(member.assignment)
@@ -329,9 +326,7 @@ class GroupReader:
 
     def _describe_streams(self, broker: int, listed: Sequence[_Listed]) -> None:
         """Describe applications of Kafka Streams: each member may read every source topic of the topology."""
-        request = messages.StreamsGroupDescribeRequest(
-            group_ids=[each.group for each in listed], include_authorized_operations=False
-        )
+        request = messages.StreamsGroupDescribeRequest(group_ids=[each.group for each in listed])
         for answer in self._all_answers("StreamsGroupDescribe", broker, request, listed):
             group = self._result.groups[answer.group_id]
             subtopologies = (answer.topology.subtopologies if answer.topology else None) or ()
@@ -418,16 +413,11 @@ class GroupReader:
 
 def _listed(answer: Message, broker: int) -> _Listed:
     protocol = answer.protocol_type
-    named = (getattr(answer, "group_type", None) or protocol or "").lower()
-    if getattr(answer, "group_type", None):
-        kinds = {each.value.lower(): each for each in GroupType}
-        kind = kinds.get(named, GroupType.CLASSIC)
-    else:
-        kind = {"share": GroupType.SHARE, "streams": GroupType.STREAMS}.get(named, GroupType.CLASSIC)
-    is_empty = getattr(answer, "group_state", None) == _EMPTY
+    kinds = {each.value.lower(): each for each in (GroupType if answer.group_type else _TYPES_OF_PROTOCOLS)}
+    kind = kinds.get((answer.group_type or protocol).lower(), GroupType.CLASSIC)
     if kind is GroupType.CLASSIC and not protocol:
         kind = GroupType.SIMPLE
-    return _Listed(answer.group_id, broker, kind, protocol, is_empty)
+    return _Listed(answer.group_id, broker, kind, protocol, is_empty=answer.group_state == _EMPTY)
 
 
 def _add_classic_members(group: Group, answer: Message, protocol: str) -> bool:
@@ -453,10 +443,10 @@ def _assigned(assignment: Message) -> set[str]:
 
 def _offset_request(groups: Sequence[str], size: int) -> Message:
     if size == 1:
-        return messages.OffsetFetchRequest(group_id=groups[0], topics=None, require_stable=False)
+        return messages.OffsetFetchRequest(group_id=groups[0], topics=None)
     group_class = messages.OffsetFetchRequest.OffsetFetchRequestGroup
-    wanted = [group_class(group_id=name, topics=None, member_id=None, member_epoch=-1) for name in groups]
-    return messages.OffsetFetchRequest(groups=wanted, require_stable=False)
+    wanted = [group_class(group_id=name, topics=None) for name in groups]
+    return messages.OffsetFetchRequest(groups=wanted)
 
 
 def _offsets_by_group(

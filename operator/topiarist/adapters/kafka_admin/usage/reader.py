@@ -99,15 +99,12 @@ def _list(
                 by_topic[topic].append(partition)
             request = ListOffsetsRequest(
                 replica_id=-1,
-                isolation_level=0,
                 timeout_ms=_TIMEOUT_MS,
                 topics=[
                     topic_class(
                         name=topic,
                         partitions=[
-                            topic_class.ListOffsetsPartition(
-                                partition_index=each, timestamp=timestamp, current_leader_epoch=-1
-                            )
+                            topic_class.ListOffsetsPartition(partition_index=each, timestamp=timestamp)
                             for each in numbers
                         ],
                     )
@@ -158,8 +155,8 @@ def read_sizes(requests: UsageRequests, brokers: Sequence[int], partitions: Coll
         answer = requests.ask("DescribeLogDirs", broker, DescribeLogDirsRequest(topics=wanted))
         if answer is None:
             continue
-        if code := getattr(answer, "error_code", 0):
-            requests.note("DescribeLogDirs", broker, code)
+        if answer.error_code:
+            requests.note("DescribeLogDirs", broker, answer.error_code)
             continue
         for directory in answer.results:
             if directory.error_code:  # an offline directory: the sizes of its replicas are not known

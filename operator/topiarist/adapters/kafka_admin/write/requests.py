@@ -99,7 +99,7 @@ def build_delete_topics(topic_ids: Iterable[str]) -> Message:
     """Return the request that deletes topics by their ids, in Kafka's own text form."""
     topic = DeleteTopicsRequest.DeleteTopicState
     return DeleteTopicsRequest(
-        topics=[topic(name=None, topic_id=decode_topic_id(each)) for each in topic_ids], timeout_ms=ADMIN_TIMEOUT_MS
+        topics=[topic(topic_id=decode_topic_id(each)) for each in topic_ids], timeout_ms=ADMIN_TIMEOUT_MS
     )
 
 

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
     ElectLeadersResponse,
     ListPartitionReassignmentsResponse,
 )
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.moves import look
 from topiarist.adapters.kafka_admin.protocol.messages import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from topiarist.adapters.kafka_admin.read.sync import decode_reassignments
-from topiarist.adapters.kafka_admin.write.requests import Element
+from topiarist.adapters.kafka_admin.write.requests import ADMIN_TIMEOUT_MS, Element
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Broker
 from topiarist.model.moves import ReplicaMove
-from topiarist.model.state import Reassignment
+from topiarist.model.state import PartitionState, Reassignment
+from topiarist.planning.moves.gate import MovedTopic
 from topiarist.planning.moves.throttles import PartitionInFlight
-from unit.adapters.kafka_admin.moves.moving_brokers import make_brokers
+from unit.adapters.kafka_admin.moves.moving_brokers import LISTS, RATES, make_brokers
 from unit.adapters.kafka_admin.scripted_session import LOST, metadata, reply
 
 MOVES = (ReplicaMove("b", 1, (1,), (2, 1)), ReplicaMove("a", 0, (1, 2), (2, 1)), ReplicaMove("b", 0, (1,), (2,)))
 
 
 def test_moves_are_grouped_by_topic() -> None:
-    """Both versions of the request have all targets."""
+    """Both versions of the request have all targets, in the order of topics and partitions."""
+    topic = AlterPartitionReassignmentsRequest.ReassignableTopic
+    target = topic.ReassignablePartition
+    wanted = AlterPartitionReassignmentsRequest(
+        timeout_ms=ADMIN_TIMEOUT_MS,
+        topics=[
+            topic(name="a", partitions=[target(partition_index=0, replicas=[2, 1])]),
+            topic(
+                name="b",
+                partitions=[target(partition_index=0, replicas=[2]), target(partition_index=1, replicas=[2, 1])],
+            ),
+        ],
+    )
     for version in (0, 1):
         sent = look.build_reassignments(MOVES).encode(version=version)
-        request = AlterPartitionReassignmentsRequest.decode(sent, version=version)
-        found = {
-            (topic.name, each.partition_index): each.replicas for topic in request.topics for each in topic.partitions
-        }
-        assert found == {("a", 0): [2, 1], ("b", 0): [2], ("b", 1): [2, 1]}
-        assert [topic.name for topic in request.topics] == ["a", "b"]
+        assert AlterPartitionReassignmentsRequest.decode(sent, version=version) == wanted
 
 
 def test_a_listed_partition_without_a_change_is_not_being_reassigned() -> None:
@@ -60,15 +72,22 @@ def test_each_partition_of_an_answer_is_read() -> None:
     asked = [("b", 0), ("b", 1)]
     found = look.read_reassignments_answer(answer, asked)
     assert found == {("b", 0): Element(39, "no broker 2"), ("b", 1): Element(None)}
-    answer.error_code, answer.error_message = 31, "denied"
-    assert look.read_reassignments_answer(answer, asked) == dict.fromkeys(asked, Element(31, "denied"))
+    for message, words in (("denied", "denied"), (None, "")):
+        answer.error_code, answer.error_message = 31, message
+        assert look.read_reassignments_answer(answer, asked) == dict.fromkeys(asked, Element(31, words))
 
 
 def test_elections() -> None:
     """Each partition has its element."""
     sent = look.build_elections([("b", 1), ("a", 0), ("b", 0)]).encode(version=2)
     request = ElectLeadersRequest.decode(sent, version=2)
-    assert [(each.topic, each.partitions) for each in request.topic_partitions] == [("a", [0]), ("b", [0, 1])]
+    topic = ElectLeadersRequest.TopicPartitions
+    preferred = 0
+    assert request == ElectLeadersRequest(
+        election_type=preferred,
+        topic_partitions=[topic(topic="a", partitions=[0]), topic(topic="b", partitions=[0, 1])],
+        timeout_ms=ADMIN_TIMEOUT_MS,
+    )
     result = ElectLeadersResponse.ReplicaElectionResult
     results = [
         result(topic="b", partition_result=[result.PartitionResult(partition_id=1, error_code=84, error_message=None)])
@@ -78,6 +97,8 @@ def test_elections() -> None:
         ("a", 0): Element(None),
         ("b", 1): Element(84),
     }
+    answer.error_code = 31
+    assert look.read_elections_answer(answer, [("a", 0)]) == {("a", 0): Element(31)}
 
 
 def test_a_look_waits_for_the_end_of_moves_that_were_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,27 +112,105 @@ def test_a_look_waits_for_the_end_of_moves_that_were_sent(monkeypatch: pytest.Mo
     assert reader.look(["a"]).list_of(("a", 0)) == (1, 3)
 
 
+def listing(code: int, message: str | None) -> dict[str, Any]:
+    """Return brokers that do not list reassignments."""
+    return {"ListPartitionReassignments": reply(error_code=code, error_message=message, topics=[])}
+
+
+def configs(code: int, message: str | None) -> dict[str, Any]:
+    """Return brokers that do not describe the configs of ``a``."""
+    result = reply(error_code=code, error_message=message, resource_name="a", configs=[])
+    return {"DescribeConfigs": reply(results=[result])}
+
+
+NO_RIGHT = "it needs the right"
+
+
 @pytest.mark.parametrize(
-    ("code", "reason", "words"),
+    ("script", "reason", "message"),
     [
         (
-            29,
+            {"Metadata": metadata({"a": 29})},
             Reason.NO_PERMISSION,
-            "no permission to read topic a: it needs the right Describe on the topic; ",
+            f"no permission to read topic a: {NO_RIGHT} Describe on the topic; TOPIC_AUTHORIZATION_FAILED (29)",
         ),
-        (17, Reason.UNREADABLE, "topic a cannot be read: INVALID_TOPIC_EXCEPTION (17)"),
+        ({"Metadata": metadata({"a": 17})}, Reason.UNREADABLE, "topic a cannot be read: INVALID_TOPIC_EXCEPTION (17)"),
+        (
+            listing(31, "who?"),
+            Reason.NO_PERMISSION,
+            f"no permission to read the reassignments: {NO_RIGHT} Describe on the cluster;"
+            " CLUSTER_AUTHORIZATION_FAILED (31): who?",
+        ),
+        (listing(42, None), Reason.UNREADABLE, "the reassignments cannot be read: INVALID_REQUEST (42)"),
+        (
+            configs(29, "who?"),
+            Reason.NO_PERMISSION,
+            f"no permission to read the configs of topics/a: {NO_RIGHT} DescribeConfigs on the topic;"
+            " TOPIC_AUTHORIZATION_FAILED (29): who?",
+        ),
+        (configs(42, None), Reason.UNREADABLE, "the configs of topics/a cannot be read: INVALID_REQUEST (42)"),
     ],
 )
-def test_a_topic_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, code: int, reason: Reason, words: str) -> None:
-    """The error names the topic, the right and the answer, and is not read again."""
+def test_answers_that_end_a_read(
+    monkeypatch: pytest.MonkeyPatch, script: dict[str, Any], reason: Reason, message: str
+) -> None:
+    """The error names what was read, the right, and the words of the brokers; it is not read again."""
     brokers = make_brokers(monkeypatch)
-    brokers.session.script["Metadata"] = metadata({"a": code})
+    brokers.create("a", (1, 2))
+    brokers.session.script.update(script)
     with pytest.raises(TopiaristError) as caught:
         brokers.reader().look(["a"])
-    assert caught.value.reason is reason
-    assert caught.value.args[0].startswith(words)
-    assert caught.value.args[0].count(":") == words.count(":")
+    assert (caught.value.reason, caught.value.args[0]) == (reason, message)
     assert brokers.clock.slept == []
+
+
+@pytest.mark.parametrize("code", [-1, 5, 6, 7, 9, 13, 14, 15, 41])
+def test_codes_of_a_cluster_that_changes(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """A leader or a controller that changes is waited for; after the patience the error has the last code."""
+    brokers = make_brokers(monkeypatch)
+    brokers.session.script.update(listing(code, "wait"))
+    words = rf"cannot read the cluster: the reassignments: \w+ \({code}\): wait$"
+    with pytest.raises(TopiaristError, match=words) as caught:
+        brokers.reader().look(["a"])
+    assert caught.value.reason is Reason.UNREACHABLE
+
+
+def test_a_topic_of_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record is valid for the topic with its id; a topic that does not exist has no lists, and no configs are read.
+
+    Without ``min.insync.replicas`` of a topic Kafka's default is in effect.
+    """
+    brokers = make_brokers(monkeypatch)
+    brokers.create("a", (1, 2), (2, 1))
+    brokers.create("b", (1,))
+    brokers.configs["topics/a"]["min.insync.replicas"] = "2"
+    brokers.reassign("a", 1, (3, 1))
+    brokers.reassign("b", 0, (2,))
+    found = brokers.reader().look(["a", "gone"])
+    valid = brokers.records.topics["a"]
+    states = {0: PartitionState(1, (1, 2), 7), 1: PartitionState(2, (2, 1), 7)}
+    for record, is_valid in ((valid, True), (valid._replace(topic_id="another"), False), (None, False)):
+        topic = found.topics["a"]
+        assert topic
+        assert found.moved_topic("a", {"a": record} if record else {}) == MovedTopic(
+            replace(topic, record=record and record.record, record_valid=is_valid),
+            {1: Reassignment((3,), (2,))},
+            False,
+            {each: Broker(each) for each in (1, 2, 3, 4)},
+            states,
+            2,
+        )
+    assert found.moved_topic("gone", {"gone": valid}) == MovedTopic(None, {}, False, found.brokers, {}, 1)
+    assert (found.list_of(("a", 1)), found.list_of(("a", 7)), found.list_of(("gone", 0))) == ((3, 1, 2), (), ())
+    assert (found.target_of(("a", 1)), found.target_of(("a", 0))) == ((3, 1), ())
+    assert found.topics.keys() == {"a", "b", "gone"}  # what is being reassigned is looked at, too
+    (described,) = (each.request for each in brokers.session.sent if each.name == "DescribeConfigs")
+    assert [(each.resource_name, each.configuration_keys) for each in described.resources] == [
+        ("a", ["min.insync.replicas"])
+    ]
+    brokers.session.sent.clear()
+    brokers.reader().look(["gone"])
+    assert "DescribeConfigs" not in brokers.session.names()
 
 
 def test_a_cluster_that_does_not_answer_is_read_again_for_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,15 +228,36 @@ def test_a_cluster_that_does_not_answer_is_read_again_for_some_time(monkeypatch:
     assert look.READ_PATIENCE_S <= brokers.clock.current - began <= look.READ_PATIENCE_S + 2 * look._PAUSE_S
 
 
-def test_throttles_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that denies its configs ends the read, with the right; one that is away is named apart."""
+def test_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of topics are read after a sync, in one request; each broker describes its own.
+
+    A broker that is away is named apart, a topic that does not exist has none, and one that denies its configs ends the
+    read.
+    """
     brokers = make_brokers(monkeypatch)
+    brokers.create("a", (1, 2))
+    brokers.create("b", (1, 2))
+    brokers.configs |= {"topics/a": {LISTS[0]: "*", "retention.ms": "1"}, "brokers/1": {RATES[1]: "5"}}
     brokers.session.unreachable = {2}
-    assert brokers.reader().read_throttles(["brokers/1", "brokers/2"]).unreachable.keys() == {"brokers/2"}
+    reader = brokers.reader()
+    assert reader.read_throttles(["brokers/2", "brokers/1", "topics/a", "topics/b", "topics/gone"]) == (
+        {"topics/a": {LISTS[0]: "*"}, "topics/b": {}, "brokers/1": {RATES[1]: "5"}},
+        {"brokers/2": "broker 2 cannot be reached"},
+    )
+    assert brokers.syncs == 1
+    topics, broker = (each.request.resources for each in brokers.session.sent)
+    assert [(each.resource_name, each.configuration_keys) for each in topics] == [
+        (name, sorted(LISTS)) for name in ("a", "b", "gone")
+    ]
+    assert [(each.resource_type, each.resource_name, {*each.configuration_keys}) for each in broker] == [
+        (4, "1", {*RATES})
+    ]
+    assert reader.read_throttles(["brokers/1"]).configs.keys() == {"brokers/1"}
+    assert brokers.syncs == 1
     denied = reply(results=[reply(error_code=31, error_message=None, resource_name="1", configs=[])])
     brokers.session.script["DescribeConfigs"] = denied
     with pytest.raises(TopiaristError, match="configs of brokers/1: it needs the right DescribeConfigs on the cluster"):
-        brokers.reader().read_throttles(["brokers/1"])
+        reader.read_throttles(["brokers/1"])
 
 
 def test_partitions_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:

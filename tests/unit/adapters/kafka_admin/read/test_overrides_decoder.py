@@ -162,7 +162,7 @@ def test_an_answer_of_another_version_is_refused(other: int) -> None:
         (b"", "cut off"),
         (bytes(8), "cut off"),
         (bytes.fromhex("0000000101000000000100"), "tagged fields"),
-        (bytes.fromhex("0000000100000000000101057f"), "a tagged field ends after the answer"),
+        (bytes.fromhex("0000000100000000000101057f"), "a tagged field ends after the message"),
         (bytes.fromhex("000000010000000000ffffffffff01"), "more than 5 bytes"),
         (bytes.fromhex("000000010000000000ffffffff0f"), "a list has 4,294,967,295 elements"),
     ],

@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kafka.protocol.admin import DescribeConfigsResponse
 from kafka.protocol.metadata import MetadataResponse
+from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Features
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Features, encode_topic_id
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read import sync as reassignments_module
 from topiarist.adapters.kafka_admin.read import sync as sync_module
-from topiarist.adapters.kafka_admin.read.capabilities import MIN_VERSION
+from topiarist.adapters.kafka_admin.read.capabilities import MIN_VERSION, NO_IDS
 from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
-from topiarist.adapters.kafka_admin.read.state import RecordsView, find_migration_block, read_state
-from topiarist.errors import Reason
-from topiarist.kafka.types import Broker, ClusterMode
-from topiarist.model.state import AppliedSpec, ClusterState, Freeze, IdentifiedRecord, OwnershipRecord
-from unit.adapters.kafka_admin.read.test_configs import listed, over
-from unit.adapters.kafka_admin.read.test_sync import quorum
+from topiarist.adapters.kafka_admin.read.state import (
+    HINT_DESCRIBE,
+    REMEDY_NO_RECORDS,
+    RecordsView,
+    find_migration_block,
+    read_capabilities,
+    read_state,
+)
+from topiarist.adapters.kafka_admin.read.sync import LACKS_DESCRIBE
+from topiarist.adapters.size_limits import REQUEST_LIMITS
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Broker, ClusterMode, KnownConfig
+from topiarist.model.moves import BatchRecord
+from topiarist.model.state import (
+    GIVEN,
+    UNKNOWN,
+    AppliedSpec,
+    Capabilities,
+    ClusterState,
+    Freeze,
+    IdentifiedRecord,
+    OwnershipRecord,
+    ReadError,
+    TopicState,
+    WriteBlock,
+)
+from unit.adapters.kafka_admin.read.test_configs import described as described_configs
+from unit.adapters.kafka_admin.read.test_configs import entry, listed, over
+from unit.adapters.kafka_admin.read.test_sync import quorum, versions
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
 
 PRESENT, RECREATED, MISSING, HIDDEN, LATE, BROKEN = (uuid.UUID(int=number) for number in range(11, 17))
@@ -38,7 +64,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     return clock
 
 
-def described(code: int, name: str | None, topic_id: uuid.UUID) -> Any:
+def described(code: int, name: str | None, topic_id: uuid.UUID, replicas: tuple[int, ...] = (1, 2)) -> Any:
     """Return a topic of an answer to Metadata; without a name it has no partitions."""
     element = MetadataResponse.MetadataResponseTopic
     led = element.MetadataResponsePartition(
@@ -46,19 +72,26 @@ def described(code: int, name: str | None, topic_id: uuid.UUID) -> Any:
         partition_index=0,
         leader_id=1,
         leader_epoch=7,
-        replica_nodes=[1, 2],
-        isr_nodes=[1, 2],
+        replica_nodes=[*replicas],
+        isr_nodes=[*replicas],
         offline_replicas=[],
     )
     return element(error_code=code, name=name, topic_id=topic_id, is_internal=False, partitions=[led] if name else [])
 
 
-def cluster(topic_id: uuid.UUID = PRESENT, **script: Any) -> ScriptedSession:
-    """Return a session with the topic ``a``; other ids have the codes above."""
+def cluster(topic_id: uuid.UUID = PRESENT, *views: Sequence[Any], **script: Any) -> ScriptedSession:
+    """Return a session with the topic ``a``, or with the topics of one view after the other; ids have the codes above.
+
+    Configs are those of a topic that is in the view of the moment.
+    """
+    shown = [*views] or [[described(0, "a", topic_id)]]
+    now: list[Sequence[Any]] = [shown[0]]
 
     def answer(_broker: int, request: Any) -> Any:
         asked = [each.topic_id for each in request.topics or ()]
         topics = [described(code, None, each) for each in asked if (code := CODES.get(each)) is not None]
+        if request.topics is None:
+            now[0] = shown.pop(0) if len(shown) > 1 else shown[0]
         return MetadataResponse(
             throttle_time_ms=0,
             brokers=[
@@ -67,7 +100,7 @@ def cluster(topic_id: uuid.UUID = PRESENT, **script: Any) -> ScriptedSession:
             ],
             cluster_id="cluster",
             controller_id=3,
-            topics=topics or [described(0, "a", topic_id)],
+            topics=topics or now[0],
             error_code=0,
         )
 
@@ -76,9 +109,11 @@ def cluster(topic_id: uuid.UUID = PRESENT, **script: Any) -> ScriptedSession:
     return session
 
 
-def read(session: ScriptedSession, records: RecordsView = NO_RECORDS) -> ClusterState:
+def read(
+    session: ScriptedSession, records: RecordsView = NO_RECORDS, previous: ClusterState | None = None
+) -> ClusterState:
     """Return the state."""
-    return read_state(session, records)  # type: ignore[arg-type]
+    return read_state(session, records, previous)  # type: ignore[arg-type]
 
 
 def text(topic_id: uuid.UUID) -> str:
@@ -88,27 +123,185 @@ def text(topic_id: uuid.UUID) -> str:
     return found
 
 
+BROKERS = (Broker(1), Broker(2), Broker(3))
+KNOWN = {"retention.ms": KnownConfig("STRING", None), "segment.ms": KnownConfig("STRING", "7")}
+CAPABILITIES = Capabilities(replica_lists=UNKNOWN, growth_lists=UNKNOWN, compaction=UNKNOWN)
+ID_A = encode_topic_id(PRESENT)
+TOPIC_A = TopicState("a", ID_A, ((1, 2),), {"retention.ms": "5"}, (0,), ID_A)
+STATE = ClusterState(
+    cluster_id="cluster",
+    brokers=BROKERS,
+    topics={"a": TOPIC_A},
+    controller=3000,
+    controller_epoch=5,
+    min_version=(4, 0),
+    size_limits=REQUEST_LIMITS,
+    assigns_topic_ids=True,
+    mode=ClusterMode.KRAFT,
+    bypasses_brokers=False,
+    known_configs=KNOWN,
+    capabilities=CAPABILITIES,
+)
+"""The state of the topic ``a``, in which nothing stands in the way of a write."""
+
+
 def test_a_cluster_that_may_be_written() -> None:
     """Brokers, topics, the controller and its epoch are those that the brokers name; nothing is in the way."""
-    state = read(cluster())
-    assert (state.cluster_id, [broker.id for broker in state.brokers]) == ("cluster", [1, 2, 3])
-    assert state.topics["a"].config == {"retention.ms": "5"}
-    assert (state.write_block.reason, state.warnings, state.topic_errors) == (None, (), {})
-    assert (state.mode, state.bypasses_brokers, state.assigns_topic_ids) == (ClusterMode.KRAFT, False, True)
-    assert (state.controller, state.controller_epoch) == (3000, 5)
-    assert (state.reassigning_topics, state.requested_reassignments) == (frozenset(), ())
+    assert read(cluster()) == STATE
+
+
+def test_a_cluster_without_topics() -> None:
+    """No topic shows which configs the brokers know, nor whether they give ids: a new topic may get one."""
+    assert read(cluster(PRESENT, [])) == replace(STATE, topics={}, known_configs=None)
+
+
+def test_a_compacted_topic_shows_that_the_cluster_compacts() -> None:
+    """Its policy may have a second part."""
+    compacted = described_configs("a", 2, [entry("cleanup.policy", "compact,delete")])
+    session = cluster(DescribeConfigs=DescribeConfigsResponse(throttle_time_ms=0, results=[compacted]))
+    assert read(session).capabilities == replace(CAPABILITIES, compaction=GIVEN)
+
+
+def test_defaults_and_records_of_a_state() -> None:
+    """Values that all brokers share are its defaults; the record of a batch comes from the records."""
+    shared = entry("segment.ms", "8", 5, synonyms=[("log.segment.ms", "8", 3)])
+    answer = DescribeConfigsResponse(throttle_time_ms=0, results=[described_configs("a", 2, [shared])])
+    batch = BatchRecord("team", 1, 1, (), {})
+    state = read(cluster(DescribeConfigs=answer), RecordsView(batch=batch, batch_at_ms=7))
+    assert (state.broker_defaults, state.batch, state.batch_at_ms) == ({"log.segment.ms": "8"}, batch, 7)
 
 
 def test_a_cluster_without_a_controller() -> None:
     """It can be read, without its version; nothing is written, and reassignments are not asked for."""
     session = cluster(DescribeQuorum=quorum(-1))
-    state = read(session)
-    assert (state.write_block.reason, state.mode) == (Reason.NO_CONTROLLER, ClusterMode.KRAFT)
-    assert (state.controller, state.controller_epoch, state.min_version) == (3, 0, MIN_VERSION)
-    assert state.warnings == ("there is no controller: what is shown may be some time old",)
-    assert "controller" in state.write_block.message
+    warning = "there is no controller: what is shown may be some time old"
+    block = WriteBlock(Reason.NO_CONTROLLER, "the controller does not answer: the quorum has no leader")
+    assert read(session) == replace(
+        STATE,
+        controller=3,
+        controller_epoch=0,
+        min_version=MIN_VERSION,
+        warnings=(warning,),
+        write_block=block,
+        capabilities=replace(CAPABILITIES, listed_reassignments=UNKNOWN),
+    )
     assert "ListPartitionReassignments" not in session.names()
-    assert state.topics.keys() == {"a"}
+
+
+def test_reassignments_that_are_not_visible() -> None:
+    """A warning has the cause."""
+    state = read(cluster(ListPartitionReassignments=listed(code=31)))
+    assert state.warnings == (f"reassignments in progress are not visible: {LACKS_DESCRIBE.why}",)
+    assert state.capabilities.listed_reassignments == LACKS_DESCRIBE
+
+
+def test_old_metadata_are_not_read() -> None:
+    """A broker that stays behind ends the read: only a missing controller leaves something to show."""
+    with pytest.raises(TopiaristError) as caught:
+        read(cluster(ApiVersions=versions(epoch=1)))
+    assert caught.value.reason is Reason.UNREACHABLE
+
+
+A, A_MOVED, A_AGAIN = (
+    described(0, "a", PRESENT),
+    described(0, "a", PRESENT, (2, 3)),
+    described(0, "a", RECREATED),
+)
+B = described(0, "b", LATE)
+LIST, NO_LIST = listed(("a", 0, [3], [1])), listed()
+
+
+@pytest.mark.parametrize(
+    ("views", "lists", "topics", "described_topics"),
+    [
+        ([[A], [A]], [NO_LIST], {"a": (1, 2)}, ["a"]),
+        ([[A], [A_MOVED], [A_MOVED]], [NO_LIST], {"a": (2, 3)}, ["a", "a"]),
+        ([[A], [A_AGAIN], [A_AGAIN]], [NO_LIST], {"a": (1, 2)}, ["a", "a"]),
+        ([[A], [A, B], [A, B]], [NO_LIST], {"a": (1, 2), "b": (1, 2)}, ["a", "b"]),
+        ([[A, B], [A], [A]], [NO_LIST], {"a": (1, 2)}, ["a", "b"]),
+        ([[A]] * 2 + [[A_MOVED]] * 2, [LIST, NO_LIST, NO_LIST], {"a": (2, 3)}, ["a", "a"]),
+        ([[A], [A_MOVED]] * 4, [NO_LIST], {"a": (2, 3)}, ["a"] * 6),
+    ],
+)
+def test_a_cluster_that_changes_while_it_is_read(
+    views: list[Any], lists: list[Any], topics: dict[str, tuple[int, ...]], described_topics: list[str]
+) -> None:
+    """Topics are those of two equal looks, and only topics that changed are described again; at most five times."""
+    session = cluster(PRESENT, *views, ListPartitionReassignments=lists)
+    state = read(session)
+    assert {name: each.replicas for name, each in state.topics.items()} == {name: (t,) for name, t in topics.items()}
+    assert all(each.config == {"retention.ms": "5"} for each in state.topics.values())
+    asked = [
+        each.resource_name for sent in session.sent if sent.name == "DescribeConfigs" for each in sent.request.resources
+    ]
+    assert asked == described_topics
+
+
+def test_a_topic_that_is_deleted_while_it_is_read() -> None:
+    """Without its configs it is no topic; one that the brokers still list after five looks is left out."""
+    gone = DescribeConfigsResponse(throttle_time_ms=0, results=[described_configs("a", 2, [], 3)])
+    assert read(cluster(PRESENT, [A], [], DescribeConfigs=gone)).topics == {}
+    session = cluster(PRESENT, [A], DescribeConfigs=gone)
+    assert (read(session).topics, session.names().count("Metadata")) == ({}, 6)
+
+
+def test_lists_that_move_all_the_time() -> None:
+    """A topic whose reassignment has ended with the last look counts as one that is being reassigned."""
+    state = read(cluster(PRESENT, [A], ListPartitionReassignments=[*[LIST, NO_LIST] * 3]))
+    assert (state.reassigning_topics, state.requested_reassignments) == ({"a"}, ())
+
+
+@pytest.mark.parametrize(
+    ("views", "described_topics", "looks"),
+    [
+        ([[A]], ["a"], 1),
+        ([[A, B]], ["a", "b"], 2),
+        ([[A_MOVED]], ["a", "a"], 2),
+        ([[A_AGAIN]], ["a", "a"], 2),
+        ([[]], ["a"], 1),
+        ([[described(0, "a", NO_ID)]], ["a", "a"], 2),
+    ],
+)
+def test_a_cluster_that_was_read_before(views: list[Any], described_topics: list[str], looks: int) -> None:
+    """The state is that of a new read; one as it was before costs one look, and no question for fenced brokers."""
+    previous = replace(read(cluster()), fenced_brokers={7: None})
+    session = cluster(PRESENT, *views)
+    found = read(session, previous=previous)
+    assert replace(found, known_configs=KNOWN) == replace(
+        read(cluster(PRESENT, *views)), fenced_brokers={7: None}, known_configs=KNOWN
+    )
+    asked = [
+        each.resource_name for sent in session.sent if sent.name == "DescribeConfigs" for each in sent.request.resources
+    ]
+    assert (asked, session.names().count("Metadata"), "DescribeCluster" in session.names()) == (
+        described_topics,
+        looks,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "script"),
+    [
+        ({"reassigning_topics": frozenset({"a"})}, {}),
+        ({"topics": {}}, {}),
+        ({}, {"DescribeQuorum": quorum(-1)}),
+    ],
+)
+def test_a_state_from_before_that_is_not_used(changes: dict[str, Any], script: dict[str, Any]) -> None:
+    """Its lists may be those of a reassignment, or of any time before: everything is read twice."""
+    session = cluster(**script)
+    read(session, previous=replace(STATE, **changes))
+    assert session.names().count("Metadata") == 2
+    other = read(cluster(), previous=replace(STATE, brokers=BROKERS[:2], fenced_brokers={7: None}))
+    assert other.fenced_brokers == {}
+
+
+def test_a_reassignment_that_begins_after_a_state() -> None:
+    """Its topic is read until the list of reassignments is the same twice."""
+    session = cluster(ListPartitionReassignments=LIST)
+    state = read(session, previous=STATE)
+    assert (state.reassigning_topics, session.names().count("Metadata")) == ({"a"}, 2)
 
 
 def test_records_of_topics() -> None:
@@ -153,7 +346,9 @@ def test_topics_with_errors_are_errors() -> None:
 
     session.script["Metadata"] = with_errors
     state = read(session)
-    assert [*state.topics, *state.topic_errors] == ["a", "hidden"]
+    assert [*state.topics] == ["a"]
+    hidden = "it is hidden from topiarist, or does not exist: Describe is missing"
+    assert state.topic_errors == {"hidden": ReadError("topic hidden", hidden)}
 
 
 def test_records_without_a_topic() -> None:
@@ -163,13 +358,14 @@ def test_records_without_a_topic() -> None:
     session = cluster()
     state = read(session, RecordsView(records))
     assert state.dangling_records == {"none": TEAM, "gone": TEAM}
-    for name, words in {
-        "hidden": "it exists and is hidden from topiarist",
-        "late": "the brokers do not list it: it appeared while the cluster was read",
-        "broken": "the brokers do not list it: LEADER_NOT_AVAILABLE (5)",
-    }.items():
-        assert words in str(state.topic_errors[name]), name
-    assert state.topic_errors.keys() == {"hidden", "late", "broken"}
+    assert state.topic_errors == {
+        f"{name}": ReadError(f"topic {name}", words)
+        for name, words in {
+            "hidden": f"it exists and is hidden from topiarist: {HINT_DESCRIBE}",
+            "late": "the brokers do not list it: it appeared while the cluster was read",
+            "broken": "the brokers do not list it: LEADER_NOT_AVAILABLE (5)",
+        }.items()
+    }
     assert state.topics.keys() == {"a"}
 
 
@@ -206,9 +402,53 @@ def test_reasons_not_to_write(
     session = cluster(topic_id)
     session.unsupported = {unsupported} if unsupported else set()
     state = read(session, RecordsView(freeze=freeze))
-    assert state.write_block.reason is reason
-    assert unsupported is None or unsupported in state.write_block.message
+    words = "the cluster is frozen: incident" if freeze else ""
+    if topic_id == NO_ID:
+        words = "the brokers give topics no ids: a topic cannot be distinguished from a later one of its name"
+    if unsupported:
+        words = f"the brokers do not offer {unsupported}; {REMEDY_NO_RECORDS}"
+    assert state.write_block == WriteBlock(reason, words)
     assert state.topics.keys() == {"a"}
+    without_records = read(session, RecordsView(freeze=freeze, are_kept=False)).write_block
+    assert without_records == (
+        WriteBlock(Reason.FROZEN, "the cluster is frozen: incident") if unsupported else state.write_block
+    )
+
+
+@pytest.mark.parametrize("ids", [(NO_ID, NO_ID), (NO_ID, PRESENT)])
+def test_topics_without_ids(ids: tuple[uuid.UUID, ...]) -> None:
+    """One topic without an id is enough to write nothing; a new topic may get one if another has one."""
+    state = read(cluster(PRESENT, [described(0, name, each) for name, each in zip("ab", ids, strict=True)]))
+    assert (state.write_block.reason, state.capabilities.topic_ids) == (Reason.NOT_OFFERED, NO_IDS)
+    assert state.assigns_topic_ids is (PRESENT in ids)
+
+
+def test_a_migration_to_kraft_blocks_writes() -> None:
+    """In ZooKeeper mode each broker is asked; a freeze comes first."""
+
+    def answer(broker: int, _request: Any) -> Any:
+        return reply(error_code=0, finalized_features_epoch=0, zk_migration_ready=broker == 1)
+
+    session = cluster(ApiVersions=answer)
+    session.api_keys = {3, UPDATE_METADATA}
+    state = read(session, previous=STATE)
+    assert (state.mode, state.controller, state.controller_epoch) == (ClusterMode.ZOOKEEPER, 3, 0)
+    assert state.write_block == WriteBlock(
+        Reason.KRAFT_MIGRATION,
+        "a migration to KRaft has begun: broker 1 has been restarted for it, broker 2, 3 has not;"
+        " writes through the former would hang",
+    )
+    assert read(session, RecordsView(freeze=Freeze("incident"))).write_block.reason is Reason.FROZEN
+
+
+def test_capabilities_are_read_without_configs() -> None:
+    """Topics without ids, and reassignments that are denied, are seen; configs are not asked for."""
+    session = cluster(NO_ID, ListPartitionReassignments=listed(code=31))
+    found = read_capabilities(session)  # type: ignore[arg-type]
+    assert found == replace(CAPABILITIES, topic_ids=NO_IDS, listed_reassignments=LACKS_DESCRIBE)
+    assert "DescribeConfigs" not in session.names()
+    without = read_capabilities(cluster(DescribeQuorum=quorum(-1)))  # type: ignore[arg-type]
+    assert without == replace(CAPABILITIES, listed_reassignments=UNKNOWN)
 
 
 def test_partitions_that_are_being_moved() -> None:

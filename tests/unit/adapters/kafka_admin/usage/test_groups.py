@@ -230,7 +230,7 @@ def test_types(entry: Any, kind: GroupType) -> None:
     """A broker names the type, or an older one only the protocol; without a protocol a group has only offsets."""
     answers = {"DescribeGroups": classic("g"), "DescribeShareGroupOffsets": reply(groups=[])}
     newer = ("ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe")
-    answers.update({name: described(topology=None) for name in newer})
+    answers.update({name: described() for name in newer})
     assert read({"ListGroups": list_of(entry), **answers})[0].groups["g"].type is kind
 
 

@@ -31,10 +31,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
 
 def test_a_request_has_the_rest_of_the_time(clock: FakeTime) -> None:
     """The limit is for all requests together; at its end nothing is sent, and a timeout is noted."""
-    session = ScriptedSession({"ListGroups": reply(error_code=0, groups=[])})
+    answer = reply(error_code=0, groups=[])
+    session = ScriptedSession({"ListGroups": answer})
     requests = UsageRequests(session, 10.0)
     clock.current += 4
-    assert requests.ask("ListGroups", 2, REQUEST, at_most=3) == reply(error_code=0, groups=[])
+    assert requests.ask("ListGroups", 2, REQUEST, at_most=3) is answer
     assert [(each.broker, each.version, each.timeout) for each in session.sent] == [(2, 3, 6.0)]
     clock.current += 6
     assert requests.ask("ListGroups", 2, REQUEST) is None
