@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from support.builders import spec
 from support.examples import slow_but
 from support.kafka.fake_cluster import shorten_waits
 from support.kafka.fake_kafka import FakeKafka, Hook, cut_at, kill_at
 from support.kafka.memory_records import RECORDS, Killed
-from topiarist.adapters.kafka_admin.cluster import WARNING_NO_OWNERS
+from topiarist.adapters.kafka_admin import cluster as cluster_module
+from topiarist.adapters.kafka_admin.cluster import (
+    HINT_KEEP_RECORDS,
+    MESSAGE_HAS_RECORDS,
+    MESSAGE_NO_RECORDS,
+    WARNING_NO_OWNERS,
+    KafkaCluster,
+)
+from topiarist.adapters.kafka_admin.read import state as cluster_state
+from topiarist.adapters.kafka_admin.read.state import REMEDY_NO_RECORDS
+from topiarist.adapters.kafka_admin.read.topic_reader import NO_MOVES_WITHOUT_RECORDS
 from topiarist.adapters.kafka_admin.records.codec import Moved, TopicRecord
+from topiarist.adapters.kafka_admin.records.run import WARNING_ZOOKEEPER_ENDED
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import ClusterMode
+from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
 from topiarist.model.outcome import FreezeResult, Result
-from topiarist.model.state import ClosedRecords, Freeze, IdentifiedRecord, OwnershipRecord
+from topiarist.model.plan import Plan
+from topiarist.model.state import (
+    APACHE_KAFKA,
+    ClosedRecords,
+    ClusterState,
+    Freeze,
+    IdentifiedRecord,
+    LeftRecords,
+    OwnershipRecord,
+    ReadError,
+    Support,
+    WriteBlock,
+    find_records_block,
+)
+from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
+from topiarist.ports import MoveOptions
 
 SMALL: dict[str, Any] = {"partitions": 1, "replicationFactor": 2}
 BEFORE = (
@@ -291,3 +318,125 @@ def test_records_of_another_cluster_are_refused() -> None:
             call(other)
         assert e.value.reason is Reason.WRONG_CLUSTER
     assert kafka.records().number == 0
+
+
+def left(cluster_id: str = "ID", records: int = 0, **fields: Any) -> Callable[[], LeftRecords]:
+    """Return what ZooKeeper answers."""
+    return lambda: LeftRecords(cluster_id, records, **fields)
+
+
+def fail() -> LeftRecords:
+    """Raise the error of a ZooKeeper that does not answer."""
+    raise TopiaristError(Reason.UNREACHABLE, "no answer of zk:2181")
+
+
+def test_what_zookeeper_holds_is_in_the_state(kafka: FakeKafka) -> None:
+    """Records that were not moved block writes; a ZooKeeper without an answer is a warning; a freeze hides neither.
+
+    Another block of writes comes first, and ZooKeeper is not asked then.
+    """
+    state = kafka.open(read_left_records=left(records=2)).read()
+    assert state.write_block == find_records_block(left(records=2)(), are_taken=False)
+    state = kafka.open(read_left_records=fail).read()
+    assert (state.write_block, state.warnings) == (WriteBlock(), (WARNING_ZOOKEEPER_ENDED,))
+    kafka.open().set_freeze(ADA, by="ada", force=False)
+    assert kafka.open(read_left_records=left()).read().write_block.reason is Reason.FROZEN
+    state = kafka.open(read_left_records=left(records=2)).read()
+    assert state.write_block.reason is Reason.RECORDS_NOT_MOVED
+    kafka.cluster.topics[RECORDS].config["cleanup.policy"] = "delete"
+    state = kafka.open(read_left_records=left(records=2)).read()
+    assert state.write_block.reason is Reason.RECORDS_LOST
+
+
+def test_records_left_in_zookeeper_end_a_run(kafka: FakeKafka) -> None:
+    """A run that writes asks for itself, and names them; nothing is sent."""
+    plan = kafka.plan(*WANTED)
+    with pytest.raises(TopiaristError, match="ZooKeeper has 2 ownership records, not moved to Kafka") as caught:
+        list(kafka.apply(plan, kafka.open(read_left_records=left(records=2))))
+    assert caught.value.reason is Reason.RECORDS_NOT_MOVED
+    assert kafka.cluster.sent == []
+
+
+def test_the_settings_of_transactions_are_defaults_while_there_is_no_topic_of_them(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan says which topic the brokers would make; dynamic defaults stay, and the id is that of the records."""
+
+    def read_settings(_session: Any, broker: int, keys: Sequence[str]) -> Mapping[str, str]:
+        return dict.fromkeys(keys, f"of broker {broker}")
+
+    def read_state(*arguments: Any) -> ClusterState:
+        return replace(cluster_state.read_state(*arguments), broker_defaults={"log.segment.ms": "8"})
+
+    monkeypatch.setattr(cluster_module, "read_static_settings", read_settings)
+    monkeypatch.setattr(cluster_module, "read_state", read_state)
+    state = kafka.read()
+    assert state.broker_defaults == {
+        "log.segment.ms": "8",
+        **dict.fromkeys((PARTITIONS_SETTING, FACTOR_SETTING), "of broker 1"),
+    }
+    assert state.records_topic_id == kafka.cluster.topics[RECORDS].id_text
+    kafka.cluster.add(TRANSACTIONS_TOPIC, (1, 2))
+    assert kafka.read().broker_defaults == {"log.segment.ms": "8"}
+
+
+@pytest.mark.parametrize(
+    ("denied", "why"),
+    [
+        ({"transactions": Support(False, "no EndTxn")}, f"no EndTxn; {REMEDY_NO_RECORDS}"),
+        ({"topic_ids": Support(False, "no ids")}, "no ids"),
+    ],
+)
+def test_brokers_that_take_no_records(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch, denied: dict[str, Support], why: str
+) -> None:
+    """A run that writes is refused with what is missing, and what to do."""
+    plan = kafka.plan(*WANTED)
+    monkeypatch.setattr(cluster_module, "find_capabilities", lambda connection: replace(APACHE_KAFKA, **denied))
+    for call in (lambda: list(kafka.apply(plan)), kafka.open().prepare_records):
+        with pytest.raises(TopiaristError) as caught:
+            call()
+        assert (caught.value.reason, caught.value.args[0]) == (Reason.NOT_OFFERED, why)
+    assert kafka.cluster.sent == []
+
+
+def test_prepared_records_prove_that_they_can_be_written() -> None:
+    """One commit is made, also while the cluster is frozen; no lock is held afterwards."""
+    kafka = FakeKafka()
+    kafka.open().prepare_records()
+    assert (kafka.records().number, bool(kafka.records().lock.run)) == (1, False)
+    kafka.open().set_freeze(ADA, by="ada", force=False)
+    kafka.open().prepare_records()
+    assert kafka.records().number == 3
+
+
+def without_records(kafka: FakeKafka) -> KafkaCluster:
+    """Return the cluster for a document that keeps no records."""
+    kafka.access = replace(kafka.access, records=None)
+    return kafka.open()
+
+
+def test_a_topic_of_records_blocks_runs_without_records(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other runs may keep a lock there, even if it is hidden. No freeze and no move is kept without records."""
+    cluster, moving = without_records(kafka), Plan("prod", "")
+    state = cluster.read()
+    blocked = WriteBlock(Reason.RECORDS_LOST, MESSAGE_HAS_RECORDS)
+    assert state.write_block == blocked
+    assert not any(topic.record for topic in state.topics.values())
+    assert cluster.clear_moves() is None
+    with pytest.raises(TopiaristError) as caught:
+        cluster.set_freeze(ADA, by="ada", force=False)
+    assert (caught.value.reason, caught.value.args[0]) == (Reason.NOT_OFFERED, MESSAGE_NO_RECORDS)
+    assert caught.value.hint == HINT_KEEP_RECORDS
+    with pytest.raises(TopiaristError) as caught:
+        list(cluster.move(moving, MoveOptions(), lambda: False))
+    assert (caught.value.reason, caught.value.args[0]) == (Reason.NOT_OFFERED, NO_MOVES_WITHOUT_RECORDS)
+    del kafka.cluster.topics[RECORDS]
+    state = cluster.read()
+    assert state.write_block == WriteBlock()
+    hidden = replace(state, topic_errors={RECORDS: ReadError("topic", "hidden")})
+    monkeypatch.setattr(cluster_module, "read_state", lambda *_: hidden)
+    assert cluster.read() == replace(hidden, write_block=blocked)
+    frozen = WriteBlock(Reason.FROZEN, "the cluster is frozen")
+    monkeypatch.setattr(cluster_module, "read_state", lambda *_: replace(hidden, write_block=frozen))
+    assert cluster.read().write_block == frozen
