@@ -28,7 +28,7 @@ def assignment(**topics: list[int]) -> bytes:
     return struct.pack(">hi", 0, len(topics)) + b"".join(parts) + struct.pack(">i", -1)
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 3])
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 32])
 def test_the_topics_of_all_versions_are_read(version: int) -> None:
     """The topics come first in every version."""
     assert decode_subscription(subscription("orders", "ümlaut", version=version)) == {"orders", "ümlaut"}
@@ -47,12 +47,26 @@ def test_an_assignment_names_the_topics_with_partitions() -> None:
         *(b"", b"\0", b"\0\1opaque", subscription("a")[:8], struct.pack(">hi", 1, -1)),
         struct.pack(">hih", 1, 1, -1) + b"abcd",
         struct.pack(">hih", 1, 1, 0) + b"abcd",
+        *(subscription("a", version=version) for version in (-1, 33)),
+        struct.pack(">hi", 1, 2) + text("a"),
+        struct.pack(">hih", 1, 1, 2) + b"\xff\xff",
     ],
 )
 def test_other_bytes_are_no_subscription(data: bytes) -> None:
     """What is not of the form is an error, never an empty subscription."""
     with pytest.raises(Undecodable):
         decode_subscription(data)
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(2, True), (3, False), (-1, True)])
+def test_an_assignment_that_is_cut(count: int, is_read: bool) -> None:
+    """All partitions have to be there; a null list has none."""
+    data = struct.pack(">hi", 0, 1) + text("a") + struct.pack(">i", count) + struct.pack(">ii", 0, 1) * (count > 0)
+    if is_read:
+        assert decode_assignment(data) == ({"a"} if count > 0 else frozenset())
+    else:
+        with pytest.raises(Undecodable):
+            decode_assignment(data)
 
 
 @given(st.binary(max_size=60))

@@ -32,7 +32,6 @@ from topiarist.model.usage import GroupType, UsageProblem
 # topics come first in all versions of both forms, and what follows is not read.
 
 _MAX_VERSION = 32
-_MAX_ITEMS = 1 << 20
 
 
 class Undecodable(Exception):
@@ -58,24 +57,25 @@ def decode_assignment(data: bytes) -> frozenset[str]:
     for _ in range(count):
         topic, position = _read_text(data, position)
         partitions = _read(">i", data, position)
-        position += 4 + 4 * max(partitions, 0)
-        if position > len(data):
-            raise Undecodable("it ends early")
+        position += 4
         if partitions > 0:
             topics.add(topic)
+            position += 4 * partitions
+        if position > len(data):
+            raise Undecodable("it ends early")
     return frozenset(topics)
 
 
 def _read_head(data: bytes) -> tuple[int, int]:
     version, count = _read(">h", data, 0), _read(">i", data, 2)
-    if not 0 <= version <= _MAX_VERSION or not 0 <= count <= _MAX_ITEMS:
+    if not 0 <= version <= _MAX_VERSION or count < 0:
         raise Undecodable("it is of another form")
     return count, 6
 
 
 def _read_text(data: bytes, position: int) -> tuple[str, int]:
     length, start = _read(">h", data, position), position + 2
-    text = data[start : start + max(length, 0)]
+    text = data[start : start + length]
     if length <= 0 or len(text) != length:
         raise Undecodable("it has no topic name where one is due")
     try:
@@ -245,7 +245,7 @@ class GroupReader:
             listed = {each.group: each for broker in self._brokers for each in self._list(broker)}
             new = [each for name, each in listed.items() if name not in found]
             found.update(listed)
-            room = max(MAX_GROUPS - len(self._result.groups), 0)
+            room = MAX_GROUPS - len(self._result.groups)
             self._result.unread_count += len(new[room:])
             self._read(new[:room])
         self._result.listed_count = len(found)
@@ -354,10 +354,9 @@ class GroupReader:
         found = {each.group_id: each for each in answer.groups} if answer else {}
         described, again = [], []
         for name in wanted:
-            each = found.get(name)
-            code = each.error_code if each else -1
-            if each is not None and code in (0, _GROUP_ID_NOT_FOUND):
-                described.append(each)
+            code = found[name].error_code if name in found else -1
+            if code in (0, _GROUP_ID_NOT_FOUND):
+                described.append(found[name])
             elif answer is not None and is_temporary(code) and not is_last:
                 again.append(name)
             else:

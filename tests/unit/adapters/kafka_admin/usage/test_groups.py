@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from topiarist.adapters.kafka_admin.protocol import messages
 from topiarist.adapters.kafka_admin.usage import groups as groups_module
 from topiarist.adapters.kafka_admin.usage import groups as requests_module
 from topiarist.adapters.kafka_admin.usage.groups import GroupReader, Groups, UsageRequests
@@ -377,6 +378,70 @@ def test_many_groups_of_one_request(version: int, groups: list[list[str]]) -> No
         each: {"a": {0: 1}} for each in ("g1", "g2")
     }
     assert {each.version for each in session.sent if each.name == "OffsetFetch"} == {min(version, 9)}
+
+
+def test_the_requests_of_all_types() -> None:
+    """Each type has its own request; nothing is asked about an empty group but its offsets, and no topic is named."""
+    types = {"c": "Classic", "n": "Consumer", "s": "Share", "t": "Streams"}
+    groups = [*(listed(name, kind, "x") for name, kind in types.items()), listed("e", "Consumer", state="Empty")]
+    session = ScriptedSession(
+        {
+            "ListGroups": [list_of(*groups), list_of()],
+            "DescribeGroups": classic("c"),
+            "ConsumerGroupDescribe": described(name="n"),
+            "ShareGroupDescribe": described(name="s"),
+            "StreamsGroupDescribe": described(name="t"),
+            "OffsetFetch": answer_offsets({}),
+            "DescribeShareGroupOffsets": reply(groups=[reply(group_id="s", error_code=0, topics=[])]),
+        }
+    )
+    GroupReader(UsageRequests(session), [1]).read()
+    offsets_of = messages.OffsetFetchRequest.OffsetFetchRequestGroup
+    starts_of = messages.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    assert [each.request for each in session.sent] == [
+        messages.ListGroupsRequest(),
+        messages.DescribeGroupsRequest(groups=["c"]),
+        messages.ConsumerGroupDescribeRequest(group_ids=["n"]),
+        messages.ShareGroupDescribeRequest(group_ids=["s"]),
+        messages.StreamsGroupDescribeRequest(group_ids=["t"]),
+        messages.OffsetFetchRequest(groups=[offsets_of(group_id=each, topics=None) for each in "cnte"]),
+        messages.DescribeShareGroupOffsetsRequest(groups=[starts_of(group_id="s", topics=None)]),
+        messages.ListGroupsRequest(),
+    ]
+    assert {each.broker for each in session.sent} == {1}
+
+
+def test_only_groups_without_an_answer_are_asked_for_again() -> None:
+    """The second request has the groups of a coordinator that is loading, and classic ones that rebalance."""
+    asked: list[list[str]] = []
+
+    def describe(_broker: int, request: Any) -> Any:
+        asked.append([*request.group_ids])
+        codes = {"a": LOADING if len(asked) == 1 else 0, "b": 0}
+        return reply(groups=[reply(group_id=each, error_code=codes[each], members=[]) for each in request.group_ids])
+
+    read({"ListGroups": list_of(listed("a", "Consumer"), listed("b", "Consumer")), "ConsumerGroupDescribe": describe})
+    assert asked == [["a", "b"], ["a"]]
+    asked.clear()
+
+    def describe_classic(_broker: int, request: Any) -> Any:
+        asked.append([*request.groups])
+        data = {"a": b"" if len(asked) == 1 else subscription("t"), "b": subscription("t")}
+        return reply(groups=[classic(each, member(data[each])).groups[0] for each in request.groups])
+
+    found, _ = read({"ListGroups": list_of(listed("a"), listed("b")), "DescribeGroups": describe_classic})
+    assert asked == [["a", "b"], ["a"]]
+    assert {name: group.members for name, group in found.groups.items()} == {"a": {"t": 1}, "b": {"t": 1}}
+    asked.clear()
+
+    def fetch(_broker: int, request: Any) -> Any:
+        asked.append([each.group_id for each in request.groups])
+        codes = {"a": LOADING if len(asked) == 1 else 0, "b": 0}
+        return reply(groups=[fetched(codes[name], name).groups[0] for name in asked[-1]])
+
+    found, _ = read({"ListGroups": list_of(*(listed(each, state="Empty") for each in "ab")), "OffsetFetch": fetch})
+    assert asked == [["a", "b"], ["a"]]
+    assert {name: group.offsets for name, group in found.groups.items()} == {name: {"a": {0: 4}} for name in "ab"}
 
 
 def test_large_requests_are_split() -> None:

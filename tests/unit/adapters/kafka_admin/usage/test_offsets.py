@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from topiarist.adapters.kafka_admin.protocol.messages import ListOffsetsRequest
 from topiarist.adapters.kafka_admin.usage import groups as requests_module
 from topiarist.adapters.kafka_admin.usage.groups import UsageRequests
 from topiarist.adapters.kafka_admin.usage.reader import PARTITIONS_PER_REQUEST, Offsets, Partition, read_offsets
@@ -163,3 +164,34 @@ def test_large_requests_are_split() -> None:
     requests = UsageRequests(ScriptedSession({"ListOffsets": answer}))
     read_offsets(requests, {("a", number): 1 for number in range(PARTITIONS_PER_REQUEST + 1)}, dict)
     assert sizes == [500, 1]
+
+
+def test_a_request_of_offsets() -> None:
+    """Partitions are grouped by topic; nothing but committed and uncommitted records up to the end is meant."""
+    session = ScriptedSession({"ListOffsets": reply(topics=[])})
+    read_offsets(UsageRequests(session), {("a", 0): 1, ("b", 3): 1, ("a", 2): 1}, dict)
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    assert [each.request for each in session.sent] == [
+        ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=0,
+            timeout_ms=10_000,
+            topics=[
+                topic(
+                    name=name,
+                    partitions=[
+                        topic.ListOffsetsPartition(partition_index=each, timestamp=LATEST, current_leader_epoch=-1)
+                        for each in numbers
+                    ],
+                )
+                for name, numbers in (("a", (0, 2)), ("b", (3,)))
+            ],
+        )
+    ]
+
+
+def test_an_offset_that_the_broker_does_not_know() -> None:
+    """It answers -1 without an error: that is no offset."""
+    answer = reply(partition_index=0, error_code=0, offset=-1, timestamp=-1)
+    session = ScriptedSession({"ListOffsets": reply(topics=[reply(name="a", partitions=[answer])])})
+    assert read_offsets(UsageRequests(session), {("a", 0): 1}, dict) == Offsets()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.usage import groups as requests_module
@@ -13,7 +14,7 @@ from topiarist.adapters.kafka_admin.usage import reader as reader_module
 from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
-from topiarist.model.usage import GroupType, UsageProblem
+from topiarist.model.usage import Evidence, GroupType, GroupUsage, TopicSample, UsageProblem
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, ScriptedSession, metadata, partition, reply
 from unit.adapters.kafka_admin.usage.test_groups import answer_offsets, list_of, listed, offsets
 from unit.adapters.kafka_admin.usage.test_sizes import directory
@@ -106,22 +107,53 @@ def test_a_reader_needs_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_complete_read(open_reader: Any, clock: FakeTime) -> None:
     """All answers become the evidence and the samples; Kafka's own topic of offsets is none of them."""
-    with open_reader(script()) as reader:
+    opaque = reply(group_id="o", error_code=0, group_state="Stable", protocol_type="other", members=[reply()])
+    answers = script(
+        ListGroups=lambda broker, _: list_of(listed("g", state="Empty"), listed("o")) if broker == 1 else list_of(),
+        DescribeGroups=reply(groups=[opaque]),
+    )
+    with open_reader(answers) as reader:
         found = reader.read()
-    evidence = found.evidence
-    assert evidence.problems == ()
-    assert (evidence.read_at, evidence.brokers_asked, evidence.brokers_answered) == (int(clock.current), 2, 2)
-    assert (evidence.groups, evidence.groups_unread, evidence.groups_opaque) == (1, 0, 0)
-    assert (evidence.groups_complete, evidence.retention_minutes, evidence.more_problems) == (True, 10080, 0)
-    assert [*found.topics] == ["a", "b"]
-    sample = found.topics["a"]
-    assert (sample.ends, sample.begins) == ((12, 12), (2, 2))
-    assert (sample.sizes, sample.all_bytes) == ((5, 7), 22)
-    assert (sample.oldest, sample.newest) == ((50, 50), (60, 60))
-    assert [(each.group, each.type, each.members, each.partitions, each.committed) for each in sample.groups] == [
-        ("g", GroupType.CLASSIC, 0, 1, 7)
-    ]
-    assert found.topics["b"].groups == ()
+    assert found.evidence == Evidence(
+        int(clock.current),
+        brokers_asked=2,
+        brokers_answered=2,
+        groups=2,
+        groups_opaque=1,
+        groups_complete=True,
+        retention_minutes=10080,
+    )
+    group = GroupUsage("g", GroupType.CLASSIC, members=0, partitions=1, committed=7, lag=5)
+    samples = {name: replace(each, groups_digest="") for name, each in found.topics.items()}
+    assert samples == {
+        "a": TopicSample(None, (12, 12), (2, 2), (5, 7), 22, (50, 50), (60, 60), (group,)),
+        "b": TopicSample(None, (12,), (2,), (9,), 9, (50,), (60,)),
+    }
+
+
+def test_the_time_of_a_read_is_limited(open_reader: Any, clock: FakeTime) -> None:
+    """What is not answered by then is not known; groups without an answer are counted, and problems beyond 100."""
+
+    def wait(_broker: int, _request: Any) -> Any:
+        clock.current += 31
+        return list_of(listed("g"))
+
+    evidence = open_reader(script(ListGroups=wait)).read().evidence
+    assert (evidence.groups, evidence.groups_unread, evidence.groups_complete) == (1, 1, False)
+    assert {(each.what, each.error) for each in evidence.problems} >= {("DescribeGroups", 7), ("DescribeLogDirs", 7)}
+
+
+def test_many_problems_are_counted(open_reader: Any) -> None:
+    """Evidence names a hundred of them."""
+
+    def refuse(_broker: int, request: Any) -> Any:
+        refused = [reply(partition_index=each.partition_index, error_code=29) for each in request.topics[0].partitions]
+        return reply(topics=[reply(name="a", partitions=refused)])
+
+    many = metadata({"a": [partition(number, 1) for number in range(102)]}, brokers=(1, 2))
+    evidence = open_reader(script(Metadata=many, ListOffsets=refuse)).read().evidence
+    assert evidence.problems == (UsageProblem("ListOffsets", 1, 29),) * 100
+    assert evidence.more_problems == 2
 
 
 def test_only_wanted_topics(open_reader: Any) -> None:
