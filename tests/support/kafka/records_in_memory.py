@@ -17,7 +17,7 @@ class RecordsInMemory:
 
     ``commits`` has each commit of topics: its changes, and whether the lock is held. ``batches`` are the records of
     moves in the order of their commits. A run that has given up the lock must acquire the records before it commits
-    again.
+    again. ``stop`` is that of the last acquisition.
     """
 
     def __init__(self, read_topic: Callable[[str], TopicState | None] = lambda name: None) -> None:
@@ -29,6 +29,7 @@ class RecordsInMemory:
         self.errors: dict[str, ReadError] = {}
         self.is_held = self.is_acquired = False
         self.acquisitions = 0
+        self.stop: Callable[[], bool] = lambda: False
         self.is_fenced = False
         self.fence_checks = 0
         self.before_fence: Callable[[int], None] = lambda number: None
@@ -41,7 +42,7 @@ class RecordsInMemory:
     def acquire(self, stop: Callable[[], bool]) -> Records:
         """Resolve the intents of the run before, and return the records."""
         assert not self.is_held, "the lock is taken twice"
-        self.is_fenced, self.is_acquired = False, True
+        self.is_fenced, self.is_acquired, self.stop = False, True, stop
         self.acquisitions += 1
         intents = {name: each for name, each in self.topics.items() if each.intent}
         found = {name: resolve(each, self.read_topic(name), has_waited=True) for name, each in intents.items()}

@@ -166,19 +166,22 @@ class MovingBrokers:
         stop: Callable[[], bool] = lambda: False,
         **settings: Any,
     ) -> list[Outcome]:
-        """Carry out the moves of a plan."""
+        """Carry out the moves of a plan; at its end other runs may take the lock."""
         try:
             options = self.options(batch=batch, **settings)
             mover = Mover(MoveAccess(self.session, self.reader(), self.records, stop), plan, options)
             return [*mover.execute()]
         finally:
-            self.records.is_held = False
+            assert not self.records.is_acquired
 
     def elect(self, plan: Plan, stop: Callable[[], bool] = lambda: False, **settings: Any) -> list[Outcome]:
-        """Carry out the elections of a plan."""
+        """Carry out the elections of a plan; at its end other runs may take the lock."""
         options = self.options(**settings)
         elector = Elector(MoveAccess(self.session, self.reader(), self.records, stop), plan, options)
-        return [*elector.execute()]
+        try:
+            return [*elector.execute()]
+        finally:
+            assert not self.records.is_acquired
 
     def move(self, plan: Plan) -> Iterator[Outcome]:
         """Carry out the moves of a plan, and then its elections, as ``KafkaCluster.move`` does."""

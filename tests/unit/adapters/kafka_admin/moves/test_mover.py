@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from topiarist.adapters.kafka_admin.connection.error_codes import error_name
 from topiarist.adapters.kafka_admin.moves.mover import clear_moves
 from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import BatchLimits, BatchRecord, OwnValue, ReplicaMove
+from topiarist.model.moves import BatchLimits, BatchRecord, MoveProgress, OwnValue, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from unit.adapters.kafka_admin.moves.moving_brokers import LISTS, OWNER, RATE, RATES, MovingBrokers, make_brokers
 from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, reply
@@ -87,20 +89,62 @@ def test_the_pauses_of_a_long_copy(brokers: MovingBrokers) -> None:
     """Two quick polls, then one each second, then one each three seconds; further moves begin anew."""
     brokers.create("a", (1, 2))
     brokers.copies_at_sleep = False
-    waits: list[float] = []
+    reports: dict[int, float] = {}
 
     def stop() -> bool:
         if brokers.seen and brokers.seen[-1].copying:
-            waits.append(brokers.clock.current)
+            reports.setdefault(len(brokers.seen), brokers.clock.current)
         if len(brokers.seen) > 25:
             brokers.finish()
         return False
 
     assert brokers.run(brokers.plan({"a": [(1, 3)]}), stop=stop) == [Outcome("a", Result.DONE)]
-    times = sorted(set(waits))
-    total = times[-1] - times[0]
-    assert total == pytest.approx(2 * 0.1 + 17 * 1.0 + 5 * 3.0, abs=3.5)
+    pauses = [round(later - earlier, 3) for earlier, later in pairwise(reports.values())]
+    assert pauses == [0.0, 0.1, 0.1, *[1.0] * 17, *[3.0] * (len(pauses) - 20)]
+    assert len(pauses) > 21
     assert max(brokers.clock.slept) <= 0.1 + 1e-6
+
+
+def test_the_reports_of_a_run(brokers: MovingBrokers) -> None:
+    """Each has the batch, what is done, what brokers copy, and what is waited for; a held move is a batch to come."""
+    brokers.create("a", (1, 2), (2, 1))
+    brokers.create("b", (1, 2))
+    plan = brokers.plan({"a": [(1, 3), (2, 3)], "b": [(1, 3)]})
+    brokers.topics["b"][0].isr = (2,)
+    done, refused = brokers.run(plan, batch=ONE)
+    held = "broker 1 keeps a replica of partition 0 that is not in sync"
+    first, second = ReplicaMove("a", 0, (1, 2), (1, 3)), ReplicaMove("a", 1, (2, 1), (2, 3))
+    assert [*dict.fromkeys(brokers.seen)] == [
+        MoveProgress(1, 3, 0, 3, (first,)),
+        MoveProgress(2, 3, 1, 3, (second,), (first,)),
+        MoveProgress(2, 3, 1, 3, (second,)),
+        MoveProgress(2, 3, 2, 3, (), (second,), waiting_for=held),
+        MoveProgress(2, 3, 2, 3, waiting_for=held),
+    ]
+    assert (done, refused) == (
+        Outcome("a", Result.DONE),
+        Outcome("b", Result.REFUSED, Reason.NOT_IN_SYNC, f"{held}; 1 partition not moved"),
+    )
+
+
+def test_the_record_has_all_that_is_in_flight(brokers: MovingBrokers) -> None:
+    """Moves that join those in flight are recorded with them, without their kinds; each batch has its number."""
+    brokers.create("a", *[(1, 2)] * 3)
+    brokers.copies_at_sleep = False
+    limits = BatchLimits(partitions=2)
+
+    def stop() -> bool:
+        if len(brokers.seen) == 3 and brokers.topics["a"][0].target:
+            part = brokers.topics["a"][0]
+            part.replicas, part.isr, part.target = (1, 3), (1, 3), ()
+        return len(brokers.seen) > 5
+
+    brokers.run(brokers.plan({"a": [(1, 3)] * 3}), batch=limits, stop=stop)
+    moves = [ReplicaMove("a", number, (1, 2), (1, 3)) for number in range(3)]
+    assert [(each and (each.batch, each.batches, each.moves)) for each in brokers.records.batches] == [
+        (1, 2, (moves[0], moves[1])),
+        (2, 2, (moves[1], moves[2])),
+    ]
 
 
 def test_a_stop_while_brokers_copy(brokers: MovingBrokers) -> None:
@@ -211,9 +255,9 @@ def test_refused_partitions(brokers: MovingBrokers, code: int, result: Result, r
     outcomes = {each.topic: each for each in brokers.run(brokers.plan({"a": [(1, 3)], "b": [(1, 3)]}))}
     assert outcomes["b"] == Outcome("b", Result.DONE)
     assert (outcomes["a"].result, outcomes["a"].reason) == (result, reason)
-    assert f"({code}): said the broker" in (outcomes["a"].message or "")
-    assert "partition 0" in (outcomes["a"].message or "")
-    assert ("needs the right Alter on the cluster" in (outcomes["a"].message or "")) is (code in (29, 31))
+    words = f"partition 0 was not moved: the brokers answered {error_name(code)} ({code}): said the broker"
+    right = "no permission: it needs the right Alter on the cluster; " if code in (29, 31) else ""
+    assert outcomes["a"].message == f"{right}{words}"
     assert brokers.throttles() == {}
 
 
@@ -516,18 +560,27 @@ def test_a_throttle_that_brokers_refuse(brokers: MovingBrokers) -> None:
     """The moves are not sent, and the error names entity, right and answer."""
     brokers.create("a", (1, 2))
     plan = brokers.plan({"a": [(1, 3)]})
+    needs = "it needs the right AlterConfigs on the"
     words: Mapping[str, tuple[int | None, Reason, str]] = {
-        "topics/a": (29, Reason.NO_PERMISSION, "it needs the right AlterConfigs on the topic: TOPIC_AUTHORIZATION"),
-        "brokers/1": (31, Reason.NO_PERMISSION, "it needs the right AlterConfigs on the cluster: CLUSTER_AUTHORIZ"),
-        "brokers/2": (42, Reason.WRITE_FAILED, "the throttle of brokers/2 was not written: INVALID_REQUEST (42)"),
-        "brokers/3": (None, Reason.WRITE_FAILED, "the throttle of brokers/3 was not written: no answer"),
+        "topics/a": (
+            29,
+            Reason.NO_PERMISSION,
+            f": {needs} topic: TOPIC_AUTHORIZATION_FAILED (29)",
+        ),
+        "brokers/1": (
+            31,
+            Reason.NO_PERMISSION,
+            f": {needs} cluster: CLUSTER_AUTHORIZATION_FAILED (31)",
+        ),
+        "brokers/2": (42, Reason.WRITE_FAILED, ": INVALID_REQUEST (42)"),
+        "brokers/3": (None, Reason.WRITE_FAILED, ": no answer"),
     }
     for entity, (code, reason, message) in words.items():
         brokers.refusals = {(entity, 0): (code, "")}
         with pytest.raises(TopiaristError) as caught:
             brokers.run(plan)
-        assert caught.value.reason is reason
-        assert message in caught.value.args[0]
+        assert (caught.value.reason, caught.value.hint) == (reason, "no replica was moved")
+        assert caught.value.args[0] == f"the throttle of {entity} was not written{message}"
     assert "AlterPartitionReassignments" not in brokers.session.names()
 
 
@@ -536,9 +589,9 @@ def test_a_lost_answer_to_throttles(brokers: MovingBrokers) -> None:
     brokers.create("a", (1, 2))
     plan = brokers.plan({"a": [(1, 3)]})
     brokers.session.script["IncrementalAlterConfigs"] = [LOST, brokers.on_configure]
-    with pytest.raises(TopiaristError, match="no answer to the throttles of topics/a") as caught:
+    with pytest.raises(TopiaristError, match="no answer to the throttles of topics/a\n") as caught:
         brokers.run(plan)
-    assert caught.value.reason is Reason.UNREACHABLE
+    assert (caught.value.reason, caught.value.hint) == (Reason.UNREACHABLE, "no replica was moved")
     assert brokers.run(plan) == [Outcome("a", Result.DONE)]
     assert brokers.throttles() == {}
 
@@ -583,3 +636,20 @@ def test_a_record_is_given_up_by_its_owner_only(brokers: MovingBrokers) -> None:
     assert brokers.run(brokers.plan({"a": [(1, 2)]})) == []
     assert brokers.records.batch is record
     assert brokers.records.acquisitions == 0  # nor does the run wait for the lock of that owner
+
+
+def test_the_last_run_waits_for_the_lock(brokers: MovingBrokers) -> None:
+    """Neither the end of a stopped run, nor a record that is cleared, is given up because another run is writing."""
+    plan = interrupted(brokers)
+    brokers.finish()
+    brokers.run(plan, stop=lambda: True)
+    assert not brokers.records.stop()
+    assert (brokers.throttles(), brokers.records.batch) == ({}, None)
+    brokers.records.batch = BatchRecord(OWNER, 1, 1, (), {})
+    assert clear_moves(brokers.session, brokers.reader(), brokers.records)
+    assert not brokers.records.stop()
+    brokers.records.batch, brokers.records.read = None, lambda: Records(moves=BatchRecord(OWNER, 1, 1, (), {}))  # type: ignore[method-assign]
+    acquire = brokers.records.acquire
+    brokers.records.acquire = lambda stop: acquire(stop)._replace(moves=None)  # type: ignore[method-assign]
+    assert clear_moves(brokers.session, brokers.reader(), brokers.records) is None
+    assert not brokers.records.is_acquired
