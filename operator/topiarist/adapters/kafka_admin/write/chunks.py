@@ -383,7 +383,7 @@ _READERS: Mapping[Kind, Callable[[Message, Iterable[str]], requests.Answer]] = {
 
 
 def _key(kind: Kind, write: TopicWrite) -> str:
-    return (write.topic_id or "") if kind is Kind.DELETE else write.plan.topic
+    return str(write.topic_id) if kind is Kind.DELETE else write.plan.topic
 
 
 def _unreachable(error: Disconnected) -> TopiaristError:

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topiarist import throttle
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, encode_topic_id
+from topiarist.adapters.kafka_admin.write import chunks
 from topiarist.adapters.kafka_admin.write.chunks import (
     MAX_CREATIONS,
     MAX_DELETIONS,
     MAX_RECORDS,
     MAX_TOPICS,
     ChunkQueue,
+    ChunkRequests,
+    Kind,
     TopicWrite,
     _delete_by_name,
     count_records,
     split_chunks,
     too_large_outcome,
 )
-from topiarist.adapters.kafka_admin.write.requests import Element
-from topiarist.errors import Reason
+from topiarist.adapters.kafka_admin.write.requests import Answer, Element
+from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
@@ -36,7 +40,15 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from unit.adapters.kafka_admin.scripted_session import LOST, ScriptedSession, metadata, partition, reply
+from unit.adapters.kafka_admin.scripted_session import (
+    LOST,
+    NOT_SENT,
+    FakeTime,
+    ScriptedSession,
+    metadata,
+    partition,
+    reply,
+)
 
 LIMITS = {"d": MAX_DELETIONS, "u": MAX_TOPICS, "c": MAX_CREATIONS}
 """The largest chunk of deletions, changes and creations, in the order in which a run sends them."""
@@ -66,9 +78,9 @@ def deletion(name: str) -> TopicPlan:
     return TopicPlan(name, changes=(DeleteTopic(1, 1, SAFE_ASSESSMENT),))
 
 
-def names(chunks: Sequence[Sequence[TopicPlan]]) -> list[list[str]]:
+def names(parts: Sequence[Sequence[TopicPlan]]) -> list[list[str]]:
     """Return the topics of each chunk."""
-    return [[plan.topic for plan in chunk] for chunk in chunks]
+    return [[plan.topic for plan in chunk] for chunk in parts]
 
 
 class Gate:
@@ -106,12 +118,12 @@ def test_chunks_hold_every_topic_once_within_the_limits(sizes: list[tuple[str, i
         deletion(f"t{index}") if kind == "d" else build[kind](f"t{index}", size)
         for index, (kind, size) in enumerate(sizes)
     ]
-    chunks = list(split_chunks(plans))
-    kinds = [{_kind(plan) for plan in chunk} for chunk in chunks]
-    assert sorted(plan.topic for chunk in chunks for plan in chunk) == sorted(plan.topic for plan in plans)
+    parts = list(split_chunks(plans))
+    kinds = [{_kind(plan) for plan in chunk} for chunk in parts]
+    assert sorted(plan.topic for chunk in parts for plan in chunk) == sorted(plan.topic for plan in plans)
     assert all(len(kind) == 1 for kind in kinds)
     assert kinds == sorted(kinds, key=lambda kind: list(LIMITS).index(min(kind)))
-    for chunk, kind in zip(chunks, kinds, strict=True):
+    for chunk, kind in zip(parts, kinds, strict=True):
         assert len(chunk) <= LIMITS[min(kind)]
         assert len(chunk) == 1 or sum(map(count_records, chunk)) <= MAX_RECORDS
 
@@ -203,7 +215,7 @@ def by_name(**topics: uuid.UUID | int) -> tuple[Any, dict[str, TopicWrite]]:
 
     def deleted(_broker: int, request: Any) -> Any:
         responses = [reply(name=name, error_code=0, error_message=None) for name in request.topic_names]
-        return reply(throttle_time_ms=0, responses=responses)
+        return reply(throttle_time_ms=7, responses=responses)
 
     session = ScriptedSession({"Metadata": found, "DeleteTopics": deleted})
     session.versions["DeleteTopics"] = 5
@@ -216,20 +228,21 @@ def test_a_deletion_by_name_names_only_topics_with_the_planned_id() -> None:
     """A recreated topic, a deleted one and a hidden one have their codes, and are not deleted."""
     session, writes = by_name(same=PLANNED, recreated=OTHER, gone=3, hidden=29)
     answer = _delete_by_name(session.any_broker(), writes)
-    (request,) = (each.request for each in session.sent if each.name == "DeleteTopics")
-    assert request.topic_names == ["same"]
-    assert answer.elements == {
+    (sent,) = (each for each in session.sent if each.name == "DeleteTopics")
+    assert (sent.request.topic_names, sent.timeout) == (["same"], 70.0)
+    elements = {
         encode_topic_id(PLANNED): Element(0),
         "id of recreated": Element(100),
         "id of gone": Element(3),
         "id of hidden": Element(29),
     }
+    assert answer == Answer(elements, 7)
 
 
 def test_no_request_deletes_without_a_name() -> None:
     """Brokers take an empty list; it is not sent."""
     session, writes = by_name(recreated=OTHER)
-    _delete_by_name(session.any_broker(), writes)
+    assert _delete_by_name(session.any_broker(), writes) == Answer({"id of recreated": Element(100)}, 0)
     assert session.names() == ["Metadata"]
 
 
@@ -240,3 +253,117 @@ def test_a_look_before_a_deletion_that_fails_has_deleted_nothing() -> None:
     with pytest.raises(Disconnected) as caught:
         _delete_by_name(session.any_broker(), writes)
     assert not caught.value.was_sent
+
+
+# The requests of one chunk: what is sent again, and what each answer leaves for its topic.
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    """Replace the time of the requests."""
+    clock = FakeTime(1000.0)
+    for module in (chunks, throttle):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def answered(code: int, throttle_ms: int = 0) -> Any:
+    """Return an answer to a creation or a change of the topic ``a``."""
+    element = reply(error_code=code, error_message="why")
+    named = {"topics": "name", "results": "name", "responses": "resource_name"}
+
+    def answer(_broker: int, request: Any) -> Any:
+        field = {"CreateTopicsRequest": "topics", "CreatePartitionsRequest": "results"}.get(request.name, "responses")
+        found = reply(**vars(element), **{named[field]: "a"})
+        return reply(throttle_time_ms=throttle_ms, **{field: [found]})
+
+    return answer
+
+
+def send(
+    script: dict[str, Any], plan: TopicPlan, stop: Callable[[], bool] = lambda: False
+) -> tuple[TopicWrite, ScriptedSession, ChunkRequests]:
+    """Send the requests of a plan; return the topic afterwards, the session, and the chunk."""
+    session, write = ScriptedSession(script), TopicWrite(plan, None)
+    requests = ChunkRequests(session, lambda: None, stop)  # type: ignore[arg-type]
+    requests.send([write])
+    return write, session, requests
+
+
+@pytest.mark.parametrize(
+    ("codes", "forgotten", "problem"),
+    [
+        ([0], 0, None),
+        ([41, 0], 1, None),
+        ([41, 41], 1, (Element(41, "why"), Kind.CREATE)),
+        ([41, 44], 1, (Element(44, "why"), Kind.CREATE)),
+    ],
+)
+def test_a_broker_that_is_not_the_controller(
+    clock: FakeTime, codes: list[int], forgotten: int, problem: tuple[Element, Kind] | None
+) -> None:
+    """The controller is looked up once more; a second one that is none is the answer."""
+    write, session, _ = send({"CreateTopics": [*map(answered, codes)]}, creation("a"))
+    assert (write.problem, write.is_touched) == (problem, problem is None)
+    assert (session.names(), session.forgotten) == (["CreateTopics"] * len(codes), forgotten)
+    assert {(each.broker, each.timeout) for each in session.sent} == {(3, 70.0)}
+    assert write.visible_by == (0.0 if problem else clock.current + 5)
+    assert session.changed_at == clock.current
+
+
+@pytest.mark.parametrize(
+    ("throttle_ms", "waited", "is_left"), [(500, 0.5, False), (0, 0.1, False), (10_000, 10, False), (10_001, 0, True)]
+)
+def test_a_quota_is_waited_for(clock: FakeTime, throttle_ms: int, waited: float, is_left: bool) -> None:
+    """The topic is sent again after the time that the broker asks for, if this chunk has so much; else it is left."""
+    began, script = clock.current, {"CreateTopics": [answered(89, throttle_ms), answered(0)]}
+    write, session, requests = send(script, creation("a"))
+    assert sum(clock.slept) == pytest.approx(waited)
+    assert (write.is_throttled, len(session.sent)) == (is_left, 1 if is_left else 2)
+    assert requests.quota_reset_at == pytest.approx(began + max(throttle_ms, 100) / 1000)
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_stopped_run_does_not_wait_for_a_quota() -> None:
+    """The topic is left out."""
+    write, session, _ = send({"CreateTopics": answered(89, 500)}, creation("a"), stop=lambda: True)
+    assert (write.is_throttled, write.is_touched, len(session.sent)) == (True, False, 1)
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(
+    ("answer", "problem", "late_until"),
+    [(LOST, Element(None, "the answer was lost"), 1070.0), (answered(7), Element(7, "why"), 1070.0)],
+)
+def test_a_request_that_may_be_made_late(answer: Any, problem: Element, late_until: float) -> None:
+    """It is not repeated; until when it may be made is known."""
+    write, session, _ = send({"CreateTopics": answer}, creation("a"))
+    assert (write.problem, write.is_touched, write.late_until) == ((problem, Kind.CREATE), True, late_until)
+    assert len(session.sent) == 1
+
+
+def test_a_request_that_cannot_be_sent() -> None:
+    """A second attempt is the last one, and the topics are as they were."""
+    write = TopicWrite(creation("a"), None)
+    session = ScriptedSession({"CreateTopics": NOT_SENT})
+    for _ in range(2):
+        with pytest.raises(TopiaristError) as caught:
+            ChunkRequests(session, lambda: None, lambda: False).send([write])  # type: ignore[arg-type]
+        assert caught.value.args[0].startswith("cannot send to the controller: ")
+        assert (caught.value.reason, caught.value.hint) == (Reason.UNREACHABLE, "run the same command again")
+        assert (write.is_touched, session.forgotten) == (False, 1)
+        session.unreachable, session.forgotten = {3}, 0
+    assert session.names() == ["CreateTopics"] * 2
+
+
+def test_growth_waits_for_configs() -> None:
+    """It is sent after them, and not at all if they were refused; a refused growth leaves the topic changed."""
+    script = {"IncrementalAlterConfigs": answered(0), "CreatePartitions": answered(37)}
+    write, session, _ = send(script, growth("a", 1, 1))
+    assert session.names() == ["IncrementalAlterConfigs", "CreatePartitions"]
+    assert (write.problem, write.is_touched) == ((Element(37, "why"), Kind.GROW), True)
+    write, session, _ = send({**script, "IncrementalAlterConfigs": answered(40)}, growth("a", 1, 1))
+    assert session.names() == ["IncrementalAlterConfigs"]
+    assert (write.problem, write.is_touched) == ((Element(40, "why"), Kind.CONFIGURE), False)
+    write, session, _ = send(script, growth("a", 1))
+    assert (session.names(), write.is_touched) == (["CreatePartitions"], False)
