@@ -10,17 +10,32 @@ from msgspec.structs import replace
 
 from support.builders import cluster as cluster_spec
 from support.builders import spec
+from support.builders import topic as state_topic
 from support.kafka.fake_cluster import Lists, leave_out_ids, lose_answer, shorten_waits, veto_topics
 from support.kafka.fake_kafka import FakeKafka
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
-from topiarist.errors import Reason
+from topiarist.adapters.kafka_admin.connection.connection import UnsupportedRequest
+from topiarist.adapters.kafka_admin.write import chunks
+from topiarist.adapters.kafka_admin.write.dry_run import HINT, ask_brokers, find_list_support, needs_list_support
+from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import UNPLACED
 from topiarist.model.access import KafkaAccess
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan, RunOptions
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    ConfigItem,
+    CreateTopic,
+    Issue,
+    Plan,
+    RunOptions,
+    TopicPlan,
+    UpdateConfig,
+)
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.model.state import Capabilities, Support
+from topiarist.model.state import GIVEN, Capabilities, Support
 from topiarist.reconcile import plan_cluster
+from unit.adapters.kafka_admin.scripted_session import LOST, ScriptedSession, reply
 
 ON = cluster_spec("prod", cluster_id="ID", kafka=KafkaAccess("fake:9092"))
 UNKNOWN = Capabilities(replica_lists=Support(None), growth_lists=Support(None))
@@ -229,3 +244,163 @@ def test_a_saved_plan_with_lists_is_not_sent_to_brokers_that_ignore_them(kafka: 
     assert (outcome.result, outcome.reason) == (Result.REFUSED, Reason.PLACED_BY_BROKERS)
     assert "make a new plan" in outcome.message
     assert "new" not in kafka.cluster.topics
+
+
+# The questions alone, over a script: what is asked, and what each answer shows.
+
+WORDS = "POLICY_VIOLATION (44): why"
+REFUSED_LISTS = Support(False, f"they accept a without replica lists, and refuse it with them: {WORDS}")
+IGNORED = Support(False, "they ignore replica lists: they accept one that has the same broker twice")
+PROBE = "a-topiarist-dry-run"
+
+
+def codes_of(field: str, *answers: dict[str, int] | Exception) -> list[Any]:
+    """Return answers of one request after the other, each with a code for each topic."""
+    return [
+        each
+        if isinstance(each, Exception)
+        else reply(
+            throttle_time_ms=0,
+            **{field: [reply(name=name, error_code=code, error_message="why") for name, code in each.items()]},
+        )
+        for each in answers
+    ]
+
+
+def planned(*changes: Any, names: tuple[str, ...] = ("a",), known: Capabilities = UNKNOWN) -> Plan:
+    """Return a plan with these changes of each topic."""
+    return Plan("prod", "", topics=tuple(TopicPlan(name, changes=changes) for name in names), capabilities=known)
+
+
+CREATION, GROWTH = CreateTopic(((1, 2),), {"k": "v"}), AddPartitions(1, (1, 2), ((3, 1), (2,)), SAFE_ASSESSMENT)
+
+
+@pytest.mark.parametrize(
+    ("answers", "support", "asked"),
+    [
+        ([{"a": 0, PROBE: 39}], GIVEN, [True]),
+        ([{"a": 0, PROBE: 42}], GIVEN, [True]),
+        ([{"a": 0, PROBE: 0}], IGNORED, [True]),
+        ([{"a": 0, PROBE: 44}], Support(None), [True]),
+        ([{"a": 0}], Support(None), [True]),
+        ([{"a": 44, PROBE: 39}, {"a": 0}], REFUSED_LISTS, [True, False]),
+        ([{"a": 44, PROBE: 39}, {"a": 44}], Support(None), [True, False]),
+        ([{"a": 29, PROBE: 39}], Support(None), [True]),
+        ([{PROBE: 39}], Support(None), [True]),
+        ([{"a": 41, PROBE: 41}, {"a": 0, PROBE: 39}], GIVEN, [True, True]),
+        ([LOST], Support(None), [True]),
+        ([{"a": 44, PROBE: 39}, UnsupportedRequest("no")], Support(None), [True, False]),
+    ],
+)
+def test_what_a_creation_shows_about_lists(answers: list[Any], support: Support, asked: list[bool]) -> None:
+    """The probe has one broker twice; topics that are refused are asked about once more without lists."""
+    session = ScriptedSession({"CreateTopics": codes_of("topics", *answers)})
+    found = find_list_support(session, planned(CREATION))  # type: ignore[arg-type]
+    assert found == replace(UNKNOWN, replica_lists=support)
+    assert [bool(each.request.topics[0].assignments) for each in session.sent] == asked
+    assert all(each.request.validate_only and each.timeout == chunks.ANSWER_TIMEOUT_S for each in session.sent)
+    first = {each.name: [one.broker_ids for one in each.assignments] for each in session.sent[0].request.topics}
+    assert first == {"a": [[1, 2]], PROBE: [[1, 1]]}
+
+
+@pytest.mark.parametrize(
+    ("answers", "support", "lists"),
+    [
+        ([{"a": 39}], GIVEN, [[[3, 3], [2, 2]]]),
+        ([{"a": 0}], IGNORED, [[[3, 3], [2, 2]]]),
+        ([{"a": 44}, {"a": 0}], REFUSED_LISTS, [[[3, 3], [2, 2]], None]),
+        ([{"a": 44}, {"a": 44}], Support(None), [[[3, 3], [2, 2]], None]),
+        ([{"a": 42}, {"a": 42}], Support(None), [[[3, 3], [2, 2]], None]),
+        ([{"a": 31}], Support(None), [[[3, 3], [2, 2]]]),
+    ],
+)
+def test_what_a_growth_shows_about_lists(answers: list[Any], support: Support, lists: list[Any]) -> None:
+    """Each list has its first broker twice, which Kafka refuses."""
+    session = ScriptedSession({"CreatePartitions": codes_of("results", *answers)})
+    found = find_list_support(session, planned(GROWTH))  # type: ignore[arg-type]
+    assert found == replace(UNKNOWN, growth_lists=support)
+    sent = [each.request.topics[0].assignments for each in session.sent]
+    assert [each and [one.broker_ids for one in each] for each in sent] == lists
+
+
+def test_a_few_topics_are_asked_about() -> None:
+    """Five of each kind are enough; the name of the probe is no longer than a topic may have."""
+    names = tuple(f"{number}" + "x" * 248 for number in range(6))
+    session = ScriptedSession({"CreateTopics": codes_of("topics", {}), "CreatePartitions": codes_of("results", {})})
+    find_list_support(session, planned(CREATION, names=names))  # type: ignore[arg-type]
+    find_list_support(session, planned(GROWTH, names=names))  # type: ignore[arg-type]
+    creation, growth = ([each.name for each in sent.request.topics] for sent in session.sent)
+    assert creation == [*names[:5], "0" + "x" * (248 - len("-topiarist-dry-run")) + "-topiarist-dry-run"]
+    assert len(creation[-1]) == 249
+    assert growth == [*names[:5]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "known", "is_needed"),
+    [
+        ((CREATION,), UNKNOWN, True),
+        ((CREATION,), replace(UNKNOWN, replica_lists=GIVEN), False),
+        ((CREATION,), replace(UNKNOWN, growth_lists=GIVEN), True),
+        ((CreateTopic(((UNPLACED, UNPLACED),), {}),), UNKNOWN, False),
+        ((), UNKNOWN, False),
+    ],
+)
+def test_when_lists_are_asked_about(changes: tuple[Any, ...], known: Capabilities, is_needed: bool) -> None:
+    """A plan that names brokers, and does not know what becomes of their lists; else no request is sent."""
+    plan = planned(*changes, known=known)
+    assert needs_list_support(plan) is is_needed
+    session = ScriptedSession({"CreateTopics": codes_of("topics", {"a": 0, PROBE: 39})})
+    find_list_support(session, plan)  # type: ignore[arg-type]
+    assert bool(session.sent) is is_needed
+
+
+def test_lists_of_topics_that_are_there() -> None:
+    """For growth it counts what becomes of the lists of new partitions."""
+    topic = TopicPlan("a", before=state_topic("a"), changes=(GROWTH,))
+    for known, is_needed in ((replace(UNKNOWN, growth_lists=GIVEN), False), (UNKNOWN, True)):
+        assert needs_list_support(replace(planned(known=known), topics=(topic,))) is is_needed
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (LOST, "the answer was lost"),
+        (codes_of("topics", {"a": -1})[0], "the answer about a is unknown: why"),
+        (codes_of("topics", {})[0], "the answer about a is unknown: no element"),
+    ],
+)
+def test_brokers_that_do_not_answer_about_a_plan(answer: Any, why: str) -> None:
+    """The error says that nothing was written."""
+    session = ScriptedSession({"CreateTopics": answer})
+    with pytest.raises(TopiaristError) as caught:
+        ask_brokers(session, planned(CREATION))  # type: ignore[arg-type]
+    error = caught.value
+    assert (error.reason, error.args[0], error.hint) == (
+        Reason.UNREACHABLE,
+        f"the brokers were asked about the plan, and did not answer: {why}",
+        "run the same command again; nothing was written",
+    )
+
+
+def test_refusals_of_the_brokers() -> None:
+    """Each has the reason, the words, the field, what to do, and the changes that it withholds."""
+    update = UpdateConfig((ConfigItem("k", None, "v", SAFE_ASSESSMENT),))
+    two = UpdateConfig((*update.items, ConfigItem("l", None, "v", SAFE_ASSESSMENT)))
+    configured = [reply(resource_name="a", error_code=40, error_message="why")]
+    session = ScriptedSession(
+        {
+            "CreateTopics": codes_of("topics", {"a": 44}),
+            "CreatePartitions": codes_of("results", {"a": 37}),
+            "IncrementalAlterConfigs": reply(throttle_time_ms=0, responses=configured),
+        }
+    )
+    grown = "has another partition count now: the brokers answered INVALID_PARTITIONS (37): why"
+    set_words = "the brokers answered INVALID_CONFIG (40): why"
+    for change, reason, message, field in (
+        (CREATION, Reason.POLICY_VIOLATION, f"the brokers answered {WORDS}", ()),
+        (GROWTH, Reason.STATE_CONFLICT, grown, ("partitions",)),
+        (update, Reason.CONFIG_INVALID, set_words, ("config", "k")),
+        (two, Reason.CONFIG_INVALID, set_words, ("config",)),
+    ):
+        issues = ask_brokers(session, planned(change))  # type: ignore[arg-type]
+        assert issues == {"a": [Issue(reason, message, field, HINT, (change,))]}
