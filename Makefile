@@ -236,7 +236,8 @@ wheels: .venv/ready  ## ask the registry which wheels the pinned packages have: 
 
 golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
 	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(CACHE)/pytest/$@ tests/acceptance \
-		tests/repo/test_readme.py tests/repo/test_drift_page.py tests/unit/api tests/unit/kubernetes/test_topic_status.py
+		tests/repo/test_readme.py tests/repo/test_drift_page.py tests/unit/api tests/unit/kubernetes/test_topic_status.py \
+		tests/unit/drift/test_demo.py
 
 generate: .venv/ready  ## write the files that are made from others anew
 	$(SCRIPT) generate

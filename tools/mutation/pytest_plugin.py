@@ -20,6 +20,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -140,6 +141,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     requests, answers = map(int, os.environ.pop("SERVE").split(","))
     items = {item.nodeid: item for item in session.items}
+    for module in os.environ["IMPORTED"].split():
+        import_module(module)
     functions = _index_functions()
     gc.collect()
     gc.freeze()

@@ -212,7 +212,7 @@ class WorkspacePool:
         words = dict.fromkeys(chain(*(each.tests for each in chosen)))
         files = dict.fromkeys(chain(*map(self._workspaces[0].expand_patterns, words)))
         for workspace in self._workspaces:
-            workspace.serve([*files])
+            workspace.serve([*files], sorted({mutant.module for mutant in chosen}))
         self._is_served = True
 
     def check_control(self, mutants: Sequence[Mutant]) -> None:

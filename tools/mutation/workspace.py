@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from py_compile import PycInvalidationMode
@@ -70,9 +70,14 @@ class Workspace:
         if self._server:
             self._server.close()
 
-    def serve(self, files: Sequence[str]) -> None:
-        """Collect the tests of some files once, so that ``first_failure`` under changed functions starts at once."""
-        self._server = _TestServer([*self._options, *files], self._folder, self._environment)
+    def serve(self, files: Sequence[str], modules: Iterable[str]) -> None:
+        """Collect the tests of some files once, so that ``first_failure`` under changed functions starts at once.
+
+        Functions of ``modules`` can be changed, also those that only a running command imports.
+        """
+        names = (module.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for module in modules)
+        imported = " ".join(f"{SOURCE.name}.{name}" for name in names)
+        self._server = _TestServer([*self._options, *files], self._folder, self._environment | {"IMPORTED": imported})
 
     @contextmanager
     def change_sources(self, changes: Mapping[str, Callable[[str], str]]) -> Iterator[None]:
