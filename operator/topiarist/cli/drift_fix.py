@@ -119,7 +119,8 @@ def _fix_manifests(given: Any, settings: Settings, rows: Sequence[FindingRow]) -
     from topiarist.adapters.atomic_files import write_file
     from topiarist.drift.repair import edit_manifests
 
-    edits, unfixed = edit_manifests(_load(settings, offline=True).desired, rows)
+    # The other clusters of a topic decide whether a value can be set where it is, also if --cluster selects one.
+    edits, unfixed = edit_manifests(_load(replace(settings, cluster=None), offline=True).desired, rows)
     _log_unfixed(unfixed)
     if given.write:
         for edit in edits:

@@ -207,7 +207,12 @@ def add_previous_row(previous: PreviousReport, row: FindingRow) -> None:
     others.get(row["cluster"], {}).pop(finding_key(row), None)
 
 
-_BASELINE_PARTS = {"baseline": "first line of a baseline", "baselineFinding": "finding of a baseline"}
+_PARTS = {
+    "accepted": "accepted finding of a drift report",
+    "baseline": "first line of a baseline",
+    "baselineFinding": "finding of a baseline",
+}
+"""The names of parts that are not those of their kind."""
 
 _HINT = "set --previous to a report that this version wrote, or omit it: then all findings are new"
 
@@ -221,7 +226,7 @@ def parse_part(path: Path, data: bytes, kinds: str, at: str = "", hint: str = _H
     except (ValueError, RecursionError):  # also a number out of range, or text that is not Unicode
         pass
     kind = kinds.split()[0]
-    wanted = _BASELINE_PARTS.get(kind, f"{kind} of a drift report")
+    wanted = _PARTS.get(kind, f"{kind} of a drift report")
     message = f"{printable(str(path), 4096)}{at}: found no {wanted}"
     raise TopiaristError(Reason.UNREADABLE, message, hint)
 

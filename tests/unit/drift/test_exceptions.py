@@ -186,13 +186,13 @@ def test_the_first_valid_exception_counts(fleet: Path, tmp_path: Path) -> None:
     ("fields", "message"),
     [
         ({"until": "2025-02-30"}, "until: found 2025-02-30, wanted a day of the calendar"),
-        ({"until": "soon"}, "wanted a day such as"),
-        ({"reason": None}, "reason"),
-        ({"author": None}, "author"),
-        ({"until": None}, "until"),
-        ({"classes": None}, "classes"),
-        ({"classes": ["unknown"]}, "unknown"),
-        ({"topic": "orders"}, "topic"),
+        ({"until": "soon"}, 'spec.until: found "soon", wanted a day such as "2026-01-31"'),
+        ({"reason": None}, "spec.reason: this required field is missing"),
+        ({"author": None}, "spec.author: this required field is missing"),
+        ({"until": None}, "spec.until: this required field is missing"),
+        ({"classes": None}, "spec: found neither classes nor fields, wanted one of them"),
+        ({"classes": ["unknown"]}, 'spec.classes[0]: found "unknown", wanted missing, unexpected'),
+        ({"topic": "orders"}, "spec.topic: found an unknown field"),
     ],
 )
 def test_an_invalid_exception_is_named(

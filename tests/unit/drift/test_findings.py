@@ -302,6 +302,9 @@ def test_ignored_fields_are_reported_only() -> None:
         (DriftClass.CONFIG, "config.retention.ms", "9", "5", PlannedAction.REPORTED),
         (DriftClass.PARTITIONS, "partitions", "1", "3", PlannedAction.REPORTED),
     ]
+    rows = found(seen, replicaAssignment=[[1], [2], [3]], ignore=["replicaAssignment"])
+    assert [row[0] for row in rows] == [DriftClass.ASSIGNMENT, DriftClass.REPLICATION_FACTOR, DriftClass.UNMANAGED]
+    assert rows[1][4] is PlannedAction.REPORTED
     rows = found(seen, replicaAssignment=[[1], [2], [3]], ignore=["partitions"])
     assert [row[0] for row in rows] == [DriftClass.ASSIGNMENT, DriftClass.REPLICATION_FACTOR, DriftClass.UNMANAGED]
     assert rows[1][4] is PlannedAction.REFUSED

@@ -167,9 +167,13 @@ def test_what_is_no_report_is_no_previous_one(
     if content is not None:
         (tmp_path / "one" / name).write_text(content)
     assert run_drift(manifests, tmp_path / "two", "--previous", tmp_path / "one") == 1
-    said = capsys.readouterr().err
-    assert str(tmp_path / "one" / name) in said
-    assert content is None or "of a drift report" in said
+    kind = {"summary.json": "summary", "accepted.jsonl": "accepted finding"}.get(name, "finding")
+    place = tmp_path / "one" / (name if name == "summary.json" else f"{name}:1")
+    hint = "set --previous to a report that this version wrote, or omit it"
+    said = f"{place}: found no {kind} of a drift report\n    {hint}"
+    if content is None:
+        said = f"{tmp_path / 'one' / name}: cannot be read: No such file or directory"
+    assert capsys.readouterr().err.startswith(f"error: {said}")
     assert not (tmp_path / "two").exists()
 
 
@@ -182,6 +186,7 @@ def test_a_trend_has_an_end() -> None:
 
 
 HOUR, DAY = 3600, 24
+HINT = "set --history to a new folder, or to one that earlier reports have written"
 
 
 class Fleet:
@@ -404,7 +409,9 @@ def test_what_is_no_history_is_named(
     (file,) = fleet.history.glob(f"{table}/date=*/*.parquet")
     file.write_bytes(content)
     fleet.report(1, code=1)
-    assert f"{fleet.history}: found no history of drift reports" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {fleet.history}: found no history of drift reports: Could not open Parquet input")
+    assert said.endswith(f"\n    {HINT}\n")
     assert (fleet.out / "findings.jsonl").read_bytes() == report
 
 
@@ -414,14 +421,17 @@ def test_a_run_without_its_findings_is_no_history(fleet: Fleet, capsys: pytest.C
     for file in fleet.history.glob("findings/date=*/*.parquet"):
         file.unlink()
     fleet.report(1, code=1)
-    assert "found no history of drift reports" in capsys.readouterr().err
+    file = fleet.history / "findings/date=2025-01-31/20250131T120000Z.parquet"
+    said = f"error: {fleet.history}: found no history of drift reports: {file}\n    {HINT}\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_folder_that_cannot_be_written_is_named(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     """A history that cannot be written is an error with its path; the report is there, and the run can be repeated."""
     fleet.history.write_text("")
     fleet.report(0, missing="eu", code=1)
-    assert f"{fleet.history}/findings" in capsys.readouterr().err
+    file = fleet.history / "findings/date=2025-01-31/20250131T120000Z.parquet"
+    assert capsys.readouterr().err == f"error: {file}: cannot be written: Not a directory\n"
     assert row_keys(read_rows(fleet.out)) == [("eu", "orders", "missing", "")]
 
 
@@ -430,7 +440,8 @@ def test_a_file_with_a_strange_name_is_named(fleet: Fleet, capsys: pytest.Captur
     fleet.report(0)
     fleet.history.joinpath("runs/date=2025-01-31/part-0.parquet").write_bytes(b"")
     fleet.report(1, code=1)
-    assert "part-0.parquet: found no time in the name" in capsys.readouterr().err
+    said = "found no history of drift reports: part-0.parquet: found no time in the name"
+    assert capsys.readouterr().err == f"error: {fleet.history}: {said}\n    {HINT}\n"
 
 
 def test_a_history_replaces_a_previous_report(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
@@ -448,7 +459,8 @@ def test_a_history_without_its_extra(
         "importlib.util.find_spec", lambda name, *rest: real(name, *rest) if name != "pyarrow" else None
     )
     fleet.report(0, code=1)
-    assert "--history needs packages that are not installed" in capsys.readouterr().err
+    said = "--history needs packages that are not installed: pip install 'pyarrow>=18' (extra history)"
+    assert capsys.readouterr().err == f"error: {said}\n"
     assert not fleet.out.exists()
 
 

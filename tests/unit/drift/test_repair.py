@@ -105,8 +105,11 @@ def test_the_diff_is_one_that_git_applies(
     monkeypatch.chdir(fleet.parent)
     (row,) = [each for each in read_rows(fleet.parent / "report") if each["topic"] == "users"]
     capsys.readouterr()
+    assert fix(fleet, "manifest", "--cluster", "eu", "--topic", "users") == 0
+    for_cluster = capsys.readouterr().out
     assert fix(fleet, "manifest", "--id", row["id"]) == 0
     diff = capsys.readouterr().out
+    assert for_cluster == diff  # an override, because the topic has another cluster
     assert keys_after(fleet) == ALL
     done = subprocess.run(["git", "apply", "-"], input=diff, text=True, check=False, capture_output=True)
     assert done.returncode == 0, done.stderr
@@ -182,10 +185,13 @@ def test_every_command_runs_as_it_is_printed(fleet: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("plan",), "give --from"),
-        (("accept", "--from", "report", "--author", "a"), "give --until, --reason"),
-        (("accept", "--from", "report", "--author", "a", "--until", "soon", "--reason", "b"), "wanted a day"),
-        (("plan", "--from", "report", "--write"), "--write is for"),
+        (("plan",), "give --from: the report with the findings"),
+        (
+            ("accept", "--from", "report", "--author", "a"),
+            "give --until, --reason: an acceptance has an author, a last",
+        ),
+        (("accept", "--from", "report", "--author", "a", "--until", "soon", "--reason", "b"), "--until: found soon"),
+        (("plan", "--from", "report", "--write"), "--write is for --fix manifest\n"),
         (("plan", "--from", "report", "--live"), "give no --live"),
     ],
 )
@@ -193,6 +199,49 @@ def test_what_a_repair_needs_is_said(words: tuple[str, ...], message: str, capsy
     """A wrong use is an error with what to give, before anything is read."""
     assert run(["drift", "topics", "--fix", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_only_values_of_a_manifest_are_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sizes become those of the clusters; a throttle, several widths and topics without a manifest do not."""
+    monkeypatch.chdir(tmp_path)
+    throttle = {"leader.replication.throttled.replicas": "5"}
+    topics = {
+        "sizes": owned_topic("sizes", replicas=((1,),) * 5),
+        "slow": owned_topic("slow", throttle),
+        "uneven": owned_topic("uneven", replicas=((1,), (1, 2), (2, 3))),
+    }
+    for name, others in (("eu", [owned_topic("guest", record=None)]), ("us", [owned_topic("old")])):
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, *topics.values(), *others))
+    write_manifests(tmp_path / "fleet", BOTH, *(topic_document(name, BOTH) for name in topics))
+    run_drift(Path("fleet"), Path("report").resolve(), "-q")
+    capsys.readouterr()
+    assert run(["drift", "fleet", "--from", "report", "-q", "--cluster", "us", "--fix", "manifest", "--write"]) == 0
+    no_value, no_manifest = (
+        "no value of its manifest would make it right",
+        "it has no manifest: topiarist export writes",
+    )
+    assert [line.split(" ", 3)[3] for line in capsys.readouterr().err.splitlines() if line[:3] == "not"] == [
+        f"old on us: orphaned: {no_manifest} those of a cluster",
+        f"sizes on us: spread: {no_value}",
+        f"slow on us: config: {no_value}",
+        f"slow on us: config.leader.replication.throttled.replicas: {no_value}",
+        f"uneven on us: replicationFactor: {no_value}",
+        f"uneven on us: spread: {no_value}",
+        f"uneven on us: widths: {no_value}",
+    ]
+    sizes = next(each for each in yaml.safe_load_all(Path("fleet/all.yaml").read_text()) if "sizes" in str(each))
+    override = {"clusters": ["us"], "partitions": 5, "replicationFactor": 1}
+    assert sizes["spec"] == {"partitions": 3, "replicationFactor": 2, "clusters": BOTH, "overrides": [override]}
+
+
+def test_a_line_that_is_no_finding_is_named(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A repair names the line of a report that is none, and changes nothing."""
+    path = fleet.parent / "report" / "findings.jsonl"
+    path.write_text(f"{path.read_text()}{{}}\n")
+    assert fix(fleet, "manifest", "--write") == 1
+    assert capsys.readouterr().err.startswith(f"error: {path}:{len(ALL) + 1}: found no finding of a drift report\n")
 
 
 ROW: dict[str, Any] = {

@@ -367,7 +367,8 @@ def test_what_is_no_report_is_not_replaced(fleet: Path, tmp_path: Path, capsys: 
     out.mkdir()
     (out / "mine.txt").write_text("mine")
     assert run_drift(fleet, out) == 1
-    assert "cannot be written: it is not empty and not a drift report" in capsys.readouterr().err
+    said = "cannot be written: it is not empty and not a drift report; use a new or an empty folder"
+    assert capsys.readouterr().err == f"error: {out}: {said}\n"
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
     assert run_drift(fleet, out / "mine.txt") == 1
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
@@ -432,8 +433,8 @@ def test_without_java_there_is_no_spark(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     assert run_drift(fleet, tmp_path / "report", "--engine", "spark") == 1
     said = capsys.readouterr().err
-    assert "error: Java 17 or later is needed to compare by Spark" in said
-    assert "--engine python" in said
+    assert said.startswith("error: Java 17 or later is needed to compare by Spark, ")
+    assert said.endswith(" or set JAVA_HOME\n    or compare without Spark: --engine python\n")
     assert not (tmp_path / "report").exists()
 
 
@@ -445,8 +446,9 @@ def test_without_pyspark_there_is_no_spark(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyspark" else find(name))
     assert run_drift(fleet, tmp_path / "report", "--engine", "spark") == 1
     said = capsys.readouterr().err
-    assert "comparing by Spark needs packages that are not installed: pip install " in said
+    assert said.startswith("error: comparing by Spark needs packages that are not installed: pip install ")
     assert "'pyspark>=4.1'" in said
+    assert said.endswith(" (extra drift)\n    or compare without Spark: --engine python\n")
     assert run_drift(fleet, tmp_path / "report") == 0
 
 

@@ -119,7 +119,7 @@ def find_differences(
         if len(shown) > 2 * max_shown:
             shown = nsmallest(max_shown, shown, key=difference_key)
     lines = [json.dumps(each).encode() for each in nsmallest(max_shown, shown, key=difference_key)]
-    numbers = pa.array([count, *(0 for _ in lines)], pa.int64())
+    numbers = pa.array([count, *(0 for _ in lines)])
     yield pa.record_batch({"number": numbers, "data": pa.array([None, *lines], pa.binary())})
 
 
