@@ -100,8 +100,10 @@ def age_snapshots(folder: Path, day: str) -> None:
 
 def describe_rows(path: Path) -> str:
     """Return what changes from day to day in the rows of a file, one line each."""
-    names = ("cluster", "topic", "class", "field", "severity", "status", "firstSeen", "seenSince", "episodes")
-    names += ("ageSeconds", "acceptedSeconds", "exception")
+    names = (
+        *("cluster", "topic", "class", "field", "severity", "status", "firstSeen", "seenSince"),
+        *("episodes", "ageSeconds", "acceptedSeconds", "exception"),
+    )
     return "".join(f"{' | '.join(str(row.get(name)) for name in names)}\n" for row in read_rows(path.parent, path.name))
 
 
