@@ -64,7 +64,7 @@ demo: need-java .venv/demo  ## manifests planned, applied and found unchanged on
 test: need-java .venv/ready  ## what a developer runs: units, contracts, examples, a real ZooKeeper, a little Spark
 	@$(LANE)
 
-test-slow: need-java .venv/ready  ## the rest that needs only Java: Spark, explorations, campaigns, walked pages, all examples of properties
+test-slow: need-java .venv/ready $(RELEASE)/ready  ## the rest that needs only Java: Spark, explorations, campaigns, walked pages, all examples of properties
 	@$(LANE)
 
 test-faults: need-java .venv/ready  ## every fault of docs/internals/reliability.md, brought about on real servers

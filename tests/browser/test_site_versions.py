@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from axe_playwright_python.sync_playwright import Axe
 from docs_site.versions import build_versions, find_releases
 from playwright.sync_api import Browser, expect
@@ -65,6 +66,8 @@ def test_a_page_leads_to_each_version(browser: Browser, address: str) -> None:
 def test_addresses_without_a_version(site: Path) -> None:
     """Schemas and the list for machines are at the top, and the list leads to pages of the newest release."""
     assert json.loads((site / "schemas" / "topic.json").read_text())["$id"].endswith("/schemas/topic.json")
+    assert yaml.safe_load((ROOT / "charts/topiarist/Chart.yaml").read_text())["icon"].endswith("dev/icon.svg")
+    assert (site / "icon.svg").read_bytes() == (ROOT / "docs/pictures/icon.svg").read_bytes()
     links = [line.partition("](")[2].partition(")")[0] for line in (site / "llms.txt").read_text().splitlines()]
     assert len([*filter(None, links)]) > 30
     assert all((site / link).is_file() for link in filter(None, links))

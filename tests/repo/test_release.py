@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ EPOCH = 1_700_000_000
 CHANGES = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- Something.\n\n## [0.0.1] - 2025-01-02\n\n- First.\n"
 
 pytestmark = pytest.mark.xdist_group("release")
+
+needs_twine = pytest.mark.skipif(not (build.PACKAGES / "twine").is_dir(), reason="twine is not there: make test-slow")
 
 
 @pytest.fixture(scope="module")
@@ -173,12 +176,32 @@ def test_packages_have_the_version_and_no_owner(built: tuple[Path, Path]) -> Non
     assert wheel.stat().st_size < 2_000_000
 
 
+@needs_twine
 @pytest.mark.slow
 def test_packages_pass_twine(built: tuple[Path, Path]) -> None:
-    """The metadata of both packages passes ``twine check --strict``, if ``make release`` has installed twine."""
-    if not (build.PACKAGES / "twine").is_dir():
-        pytest.skip("twine is not installed: make release-files")
+    """The metadata of both packages passes ``twine check --strict``."""
     build.check_metadata(*built)
+
+
+@needs_twine
+@pytest.mark.slow
+def test_a_tag_makes_the_files_of_a_release(tmp_path: Path) -> None:
+    """In a clone at a scratch tag, ``make release-files`` makes and checks every file, and the wheel runs."""
+    source, tagged, out = tmp_path / "source", tmp_path / "tagged", tmp_path / "dist"
+    repository.git(ROOT, "clone", "--quiet", "--no-local", str(ROOT), str(source))
+    repository.cut(source, "9.8.7", "2026-12-01", tagged)
+    environment = {**os.environ, "PYTHONPATH": "tools", "TOPIARIST_CACHE": str(build.PACKAGES.parents[1])}
+    command = [sys.executable, "-P", "-m", "release", "files", "--out", str(out)]
+    run = subprocess.run(command, cwd=tagged, env=environment, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+    names = {path.name for path in out.iterdir()}
+    assert {
+        "topiarist-9.8.7.tar.gz",
+        "topiarist-9.8.7-py3-none-any.whl",
+        "topiarist-9.8.7.tgz",
+        "topiarist.rb",
+    } <= names
+    assert {line.split()[1] for line in run.stdout.splitlines() if len(line.split()[0]) == 64} == names - {"SHA256SUMS"}
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 The newest tag of each minor version is taken. This checkout's generator builds them all, so that they look and search
 alike, and each page has a list of all versions. The first page leads to the newest release, or to the checkout if there
-is none. The schemas are at the top too: their own addresses have no version.
+is none. The schemas and the icon of the chart are at the top too: their addresses have no version.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def build_versions(to: Path, repository: Path = ROOT) -> list[str]:
     newest = next(iter(titles))
     (to / "index.html").write_text(_REDIRECT.format(folder=newest))
     shutil.copytree(to / newest / "schemas", to / "schemas")
+    shutil.copy(to / newest / "docs" / "pictures" / "icon.svg", to)
     (to / "llms.txt").write_text((to / newest / "llms.txt").read_text().replace("](", f"]({newest}/"))
     return problems
 
