@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topiarist.cli import terminal
 from topiarist.cli.terminal import Settings
-from topiarist.errors import Diagnostic
+from topiarist.errors import Diagnostic, InvalidManifests
 
 if TYPE_CHECKING:
+    from topiarist.desired.resolve import Desired
     from topiarist.inspection.check import ClusterCheck, UpgradeReport
     from topiarist.inspection.describe import Description, Explanation
     from topiarist.inspection.list import TopicList
@@ -97,6 +98,60 @@ PLAN_FORMATS: Mapping[str, Callable[[Shown], str]] = {
     "junit": _plans_as_junit,
 }
 """The formats of ``plan`` by name."""
+
+
+class Rendered(NamedTuple):
+    """The topics of all clusters, with the label of the responsible team and the path of ``CODEOWNERS``, or empty."""
+
+    desired: Desired
+    owner_label: str = ""
+    codeowners: str = ""
+
+
+def _specs_as_manifests(rendered: Rendered) -> list[dict[str, Any]]:
+    from topiarist.desired.export import render_document
+
+    return [render_document(spec) for specs in rendered.desired.specs.values() for spec in specs]
+
+
+def _specs_as_backstage(rendered: Rendered) -> list[dict[str, Any]]:
+    """Return an entity for each topic that is not to be absent.
+
+    Raises ``InvalidManifests`` with each topic that has no owner.
+    """
+    from topiarist.adapters.manifests.loader import read_annotations
+    from topiarist.desired import export
+    from topiarist.drift.codeowners import load_codeowners
+    from topiarist.drift.rows import RowCompleter, RowOptions
+
+    desired, label, file = rendered
+    codeowners = load_codeowners(file) if file else None
+    for line in codeowners.ignored if codeowners else ():
+        terminal.log(line)
+    teams = RowCompleter(desired, RowOptions(owner_label=label, codeowners=codeowners))
+    specs = [spec for found in desired.specs.values() for spec in found if not spec.absent]
+    owners, errors = dict[str, str](), list[Diagnostic]()
+    for spec in specs:
+        try:
+            owners[export.entity_key(spec)] = export.to_owner_reference(teams.find_responsible(spec))
+        except ValueError as error:
+            errors.append(Diagnostic(spec.manifest.source.locate(), f"{spec.topic}: {error}", _HINT_OWNER))
+    if errors:
+        raise InvalidManifests(errors)
+    return export.build_entities(
+        specs, owners, lambda spec: read_annotations(spec.manifest).get(export.DESCRIPTION_ANNOTATION, "")
+    )
+
+
+_HINT_OWNER = (
+    "an entity of Backstage needs an owner: add the label of --owner-label, or a line to the file of --codeowners"
+)
+
+RENDER_FORMATS: Mapping[str, Callable[[Rendered], list[dict[str, Any]]]] = {
+    "text": _specs_as_manifests,
+    "backstage": _specs_as_backstage,
+}
+"""The formats of ``render`` by name: the documents that are printed as YAML."""
 
 
 def _errors_as_json(found: Errors) -> str:

@@ -394,6 +394,21 @@ saved_plan = _combine_options(
 )
 
 
+responsible = _combine_options(
+    option(
+        "--owner-label",
+        default="",
+        metavar="LABEL",
+        help="Label of Topics, or else of Clusters, with the responsible team.",
+    ),
+    _file_option(
+        "--codeowners",
+        default="",
+        help="CODEOWNERS of GitHub or GitLab, for manifests without that label.",
+    ),
+)
+
+
 out = option(
     "--out", type=click.Path(), metavar="FILE", help="Save the plan to this file, for apply --plan or --reviewed."
 )

@@ -1,4 +1,4 @@
-"""Documents from values: the state of a cluster, exported, and one merged spec, rendered.
+"""Documents from values: the state of a cluster, exported, and merged specs, rendered.
 
 The export has one ``Cluster`` document and one ``Topic`` document per topic. ``topiarist export`` uses it to bring
 existing topics under management. The exported documents describe each topic as it is, so the plan of these documents
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -40,8 +40,10 @@ from topiarist.kafka.types import count_replicas, format_version, metric_name, t
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec, TopicSpec, find_origin
 from topiarist.model.state import ClusterState, TopicState, describe_unequal_replication_factors
-from topiarist.schema.load import API_VERSION
-from topiarist.text import format_count
+from topiarist.schema.load import API_GROUP, API_VERSION
+from topiarist.text import format_count, quote
+
+Document = dict[str, Any]
 
 # A merged spec as a ``Topic`` document, as ``topiarist render`` shows it.
 #
@@ -91,6 +93,76 @@ def render_document(spec: TopicSpec) -> dict[str, Any]:
         "metadata": _drop_empty(metadata),
         "spec": _drop_empty(fields),
     }
+
+
+# The catalog of Backstage: an entity of the kind Resource for each topic of a cluster.
+
+BACKSTAGE_API_VERSION = "backstage.io/v1alpha1"
+BACKSTAGE_NAME_LENGTH = 63
+"""Characters; Backstage allows letters, digits and ``-_.`` in a name, and does not distinguish case."""
+
+SYSTEM_LABEL = "app.kubernetes.io/part-of"
+"""The label of a topic with the larger application that it is part of: the system of Backstage."""
+
+DESCRIPTION_ANNOTATION = "kubernetes.io/description"
+
+
+def build_entities(
+    specs: Iterable[TopicSpec], owners: Mapping[str, str], describe: Callable[[TopicSpec], str]
+) -> list[Document]:
+    """Return the entities of topics, in their order.
+
+    ``owners`` has the entity reference of the owner by ``entity_key``, and ``describe`` returns the description of a
+    topic, empty without one. Names are those of documents, but shorter: one that is cut, or that two topics would
+    share, gets the suffix.
+    """
+    names = assign_document_names(owners, "", BACKSTAGE_NAME_LENGTH)
+    found = []
+    for spec in specs:
+        key = entity_key(spec)
+        annotations = {
+            f"{API_GROUP}/cluster": spec.cluster.name,
+            f"{API_GROUP}/topic": spec.topic,
+        }
+        metadata = {
+            "name": names[key],
+            "title": f"{spec.topic} on {spec.cluster.name}" if spec.cluster.name else spec.topic,
+            "description": describe(spec),
+            "labels": dict(sorted(spec.labels.items())),
+            "annotations": _drop_empty(annotations),
+        }
+        fields = {"type": "kafka-topic", "owner": owners[key], "system": spec.labels.get(SYSTEM_LABEL, "")}
+        found.append(
+            {
+                "apiVersion": BACKSTAGE_API_VERSION,
+                "kind": "Resource",
+                "metadata": _drop_empty(metadata),
+                "spec": _drop_empty(fields),
+            }
+        )
+    return found
+
+
+def entity_key(spec: TopicSpec) -> str:
+    """Return the text that tells a topic from the other topics of all clusters; a ``/`` is in neither name."""
+    return f"{spec.cluster.name}/{spec.topic}"
+
+
+def to_owner_reference(team: str) -> str:
+    """Return the entity reference of a team: a label value, or the first owner of a file in ``CODEOWNERS``.
+
+    The team @acme/shop is the group shop, and @jane the user jane. Raises ``ValueError`` for no team, and for an
+    address and a role of GitLab, which name no entity.
+    """
+    owner = team.partition(",")[0]
+    if not owner:
+        raise ValueError("found no owner")
+    if "@" not in owner:
+        return owner
+    name = owner.removeprefix("@").rpartition("/")[2]
+    if owner[0] != "@" or "@" in name:
+        raise ValueError(f"found the owner {quote(owner)}, wanted @GROUP/TEAM or @NAME")
+    return name if "/" in owner else f"user:{name}"
 
 
 def _size_fields(spec: TopicSpec) -> dict[str, Any]:
@@ -147,8 +219,6 @@ _COMMON_WORD = re.compile(
 _MAX_HOST_LABELS = 2
 
 _CLUSTER_ID = re.compile(r"[!-~]{1,255}")
-
-Document = dict[str, Any]
 
 
 class OmittedItem(NamedTuple):
@@ -403,10 +473,10 @@ def derive_cluster_name(access: ZooKeeperAccess | KafkaAccess | None) -> str:
     return "kafka"
 
 
-def assign_document_names(topics: Iterable[str], cluster: str) -> dict[str, str]:
+def assign_document_names(topics: Iterable[str], cluster: str, max_length: int = MAX_NAME_LENGTH) -> dict[str, str]:
     """Return a unique document name for every topic of a cluster, by topic; an unnamed cluster is no part of names.
 
-    The result does not depend on the order of ``topics``.
+    The result does not depend on the order of ``topics``. A name has at most ``max_length`` characters.
     """
     prefix = f"{cluster}." if cluster else ""
     wanted = {topic: f"{prefix}{_to_dns_name(topic)}" for topic in sorted(topics)}
@@ -414,7 +484,7 @@ def assign_document_names(topics: Iterable[str], cluster: str) -> dict[str, str]
     names = {
         topic: name
         for topic, name in wanted.items()
-        if len(name) <= MAX_NAME_LENGTH and (rivals[name] == 1 or name == f"{prefix}{topic}")
+        if len(name) <= max_length and (rivals[name] == 1 or name == f"{prefix}{topic}")
     }
     taken = set(names.values())
     for topic, name in wanted.items():
@@ -423,7 +493,7 @@ def assign_document_names(topics: Iterable[str], cluster: str) -> dict[str, str]
         # The shortest unused prefix of the topic's SHA-256 as suffix.
         digest = sha256(topic.encode()).hexdigest()
         candidates = (
-            f"{name[: MAX_NAME_LENGTH - length - 1].rstrip('-.')}-{digest[:length]}" for length in range(6, len(digest))
+            f"{name[: max_length - length - 1].rstrip('-.')}-{digest[:length]}" for length in range(6, len(digest))
         )
         names[topic] = next(candidate for candidate in candidates if candidate not in taken)
         taken.add(names[topic])

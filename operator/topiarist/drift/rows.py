@@ -250,7 +250,7 @@ class RowCompleter:
                 path = _find_path(spec, row["field"])
                 row["manifest"] = spec.manifest.full_name
                 row["file"], row["line"] = self._find_line(cast(Hashable, spec.manifest.source), path)
-                teams[spec.topic] = self._find_team(spec) or self._find_default_team(cluster)
+                teams[spec.topic] = self.find_responsible(spec)
             self.finish(row, spec.labels if spec else {}, labels)
         return teams
 
@@ -269,6 +269,10 @@ class RowCompleter:
         if others := teams.pop("", 0):
             teams[self._find_default_team(cluster)] += others
         return teams
+
+    def find_responsible(self, spec: TopicSpec) -> str:
+        """Return the team that is responsible for a declared topic; empty if nothing names one."""
+        return self._find_team(spec) or self._find_default_team(spec.cluster.name)
 
     def _find_team(self, spec: TopicSpec) -> str:
         """Return the team that a manifest names; empty if it names none."""

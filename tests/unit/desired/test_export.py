@@ -15,9 +15,12 @@ from topiarist.desired.export import (
     ExportResult,
     assign_document_names,
     build_cluster_document,
+    build_entities,
     derive_cluster_name,
+    entity_key,
     export_cluster,
     render_document,
+    to_owner_reference,
 )
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
@@ -620,3 +623,48 @@ def test_a_document_means_what_its_spec_means(found: TopicSpec) -> None:
     """A rendered document gives the same spec on its cluster; only the origins of the values differ."""
     other = again(found)
     assert replace(other, manifest=found.manifest, inherited_keys=found.inherited_keys) == found
+
+
+def test_a_topic_is_a_resource_of_backstage() -> None:
+    """The entity has owner, system, description and labels; annotations have the exact names of topic and cluster."""
+    labels = {"team": "shop", "app.kubernetes.io/part-of": "checkout"}
+    wanted = replace(spec("Orders_v1", ClusterSpec("prod-eu")), profile_labels=labels)
+    bare = spec("orders", ClusterSpec())
+    owners = {entity_key(wanted): "shop", entity_key(bare): "user:jane"}
+    about = {"Orders_v1": "Orders as they are placed"}
+    assert build_entities([wanted, bare], owners, lambda each: about.get(each.topic, "")) == [
+        {
+            "apiVersion": "backstage.io/v1alpha1",
+            "kind": "Resource",
+            "metadata": {
+                "name": "prod-eu-orders-v1",
+                "title": "Orders_v1 on prod-eu",
+                "description": "Orders as they are placed",
+                "labels": {"app.kubernetes.io/part-of": "checkout", "team": "shop"},
+                "annotations": {"topiarist.dev/cluster": "prod-eu", "topiarist.dev/topic": "Orders_v1"},
+            },
+            "spec": {"type": "kafka-topic", "owner": "shop", "system": "checkout"},
+        },
+        {
+            "apiVersion": "backstage.io/v1alpha1",
+            "kind": "Resource",
+            "metadata": {"name": "orders", "title": "orders", "annotations": {"topiarist.dev/topic": "orders"}},
+            "spec": {"type": "kafka-topic", "owner": "user:jane"},
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("team", "owner"),
+    [("shop", "shop"), ("@acme/shop", "shop"), ("@acme/a/shop, @acme/b", "shop"), ("@jane, @acme/b", "user:jane")],
+)
+def test_an_owner_is_an_entity_of_backstage(team: str, owner: str) -> None:
+    """A label value and a team are a group, an account is a user; the first owner of a file counts."""
+    assert to_owner_reference(team) == owner
+
+
+@pytest.mark.parametrize("team", ["", "shop@example.com", "@@maintainers", "@@maintainers, @acme/shop"])
+def test_an_owner_without_an_entity_is_an_error(team: str) -> None:
+    """No team, an address and a role of GitLab name no entity."""
+    with pytest.raises(ValueError, match=r"found (no|the) owner"):
+        to_owner_reference(team)

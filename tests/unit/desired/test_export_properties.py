@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import states
 from support.examples import examples
 from support.strategies import UNUSUAL_NAMES, clusters
 from topiarist.adapters.manifests import loader, yaml_text
 from topiarist.desired import parse
-from topiarist.desired.export import MAX_NAME_LENGTH, ExportResult, assign_document_names, export_cluster
+from topiarist.desired.export import (
+    MAX_NAME_LENGTH,
+    ExportResult,
+    assign_document_names,
+    build_entities,
+    entity_key,
+    export_cluster,
+)
 from topiarist.desired.resolve import Desired, resolve
 from topiarist.model.plan import Plan, RunOptions, TakeOwnership
 from topiarist.model.spec import ClusterSpec, TopicSpec
@@ -139,3 +148,23 @@ def test_names_of_documents(topics: list[str]) -> None:
         assert len(name) <= MAX_NAME_LENGTH
         alone = assign_document_names([topic], "eu")[topic]
         assert name == alone if alone == f"eu.{topic}" else name.startswith(alone[:200])
+
+
+BACKSTAGE_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+"""The rule of Backstage's own validator."""
+
+
+@many
+@given(
+    st.lists(st.sampled_from(["", "a", "a-b", "a.b", "x" * 61 + "1", "x" * 61 + "2"]), min_size=1, unique=True),
+    st.lists(st.one_of(st.sampled_from(UNUSUAL_NAMES), st.from_regex(r"[aA._-]{1,4}", fullmatch=True)), unique=True),
+)
+def test_names_of_entities(clusters: list[str], topics: list[str]) -> None:
+    """Every topic of every cluster gets a name that Backstage accepts and, whatever its case, has once."""
+    specs = [states.spec(topic, ClusterSpec(cluster)) for cluster in clusters for topic in topics]
+    entities = build_entities(specs, {entity_key(each): "shop" for each in specs}, lambda _: "")
+    names = [entity["metadata"]["name"] for entity in entities]
+    assert len({name.lower() for name in names}) == len(specs)
+    for name in names:
+        assert BACKSTAGE_NAME.fullmatch(name)
+        assert len(name) <= 63

@@ -162,19 +162,7 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
     metavar="FILE",
     help="Accept the findings of this file, which --fix baseline wrote, until its last day: only news count.",
 )
-@options.option(
-    "--owner-label",
-    default="",
-    metavar="LABEL",
-    help="Label of Topics, or else of Clusters, with the responsible team (default: owner of the ownership record).",
-)
-@options.option(
-    "--codeowners",
-    default="",
-    type=click.Path(),
-    metavar="FILE",
-    help="CODEOWNERS of GitHub or GitLab: the owners of a manifest are responsible if it has no --owner-label.",
-)
+@options.responsible
 @options.option(
     "--split-by",
     type=click.Choice(["responsible"]),

@@ -64,18 +64,27 @@ def validate_command(form: str, **values: Any) -> None:
 Examples:
   topiarist render topics/ --clusters clusters.yaml
   topiarist render topics/ --cluster prod-eu
+  topiarist render topics/ --format backstage --owner-label team >catalog-info.yaml
 """,
 )
 @options.manifests
-def render_command(**values: Any) -> None:
-    """Print one manifest per topic and cluster, with defaults and overrides merged."""
+@options.format_option(formats.RENDER_FORMATS)
+@options.responsible
+def render_command(form: str, owner_label: str, codeowners: str, **values: Any) -> None:
+    """Print one manifest per topic and cluster, with defaults and overrides merged.
+
+    With --format backstage, print entities of Backstage's catalog. Their owners need --owner-label or --codeowners.
+    """
     from topiarist.adapters.manifests import yaml_text as dump
-    from topiarist.desired.export import render_document
     from topiarist.runs.inputs import load_manifests
 
+    if form == "backstage" and not owner_label and not codeowners:
+        raise click.UsageError("--format backstage needs --owner-label or --codeowners: each entity has an owner")
+    if form == "text" and (owner_label or codeowners):
+        raise click.UsageError("--owner-label and --codeowners are for --format backstage")
     settings = options.build_settings(values)
     desired = load_manifests(settings, terminal.TerminalListener(settings), offline=True, with_policies=False).desired
-    documents = [render_document(spec) for specs in desired.specs.values() for spec in specs]
+    documents = formats.RENDER_FORMATS[form](formats.Rendered(desired, owner_label, codeowners))
     terminal.print_result(dump.dump_documents(documents))
 
 
