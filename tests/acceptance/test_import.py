@@ -49,6 +49,16 @@ def _state(*resources: dict[str, Any], **above: Any) -> str:
     return json.dumps({**values, **above})
 
 
+def _channel(kafka: str, version: str = "2.6.0") -> str:
+    return f"asyncapi: {version}\nchannels:\n  orders:\n    bindings:\n      kafka: {{{kafka}}}\n"
+
+
+def _resource(kind: str, **values: Any) -> str:
+    return _state({"mode": "managed", "type": kind, "values": values})
+
+
+CFK = "apiVersion: platform.confluent.io/v1beta1\nkind: KafkaTopic\n"
+KOPERATOR = "apiVersion: kafka.banzaicloud.io/v1alpha1\nkind: KafkaTopic\n"
 RAW_TOPIC = {"mode": "managed", "type": "kafka_topic", "name": "orders", "instances": [{"attributes": {}}]}
 KAFKA_TOPIC = {"mode": "managed", "type": "kafka_topic", "values": {"name": "orders", "partitions": 3}}
 SERVER_SET = """\
@@ -339,20 +349,57 @@ CASES = {
         "terraform",
         _state(
             KAFKA_TOPIC,
-            *(
-                {"mode": "managed", "type": f"{kind}_topic", "values": {}}
-                for kind in ("confluent_kafka", "aiven_kafka")
-            ),
+            *({"mode": "managed", "type": f"{kind}_topic", "values": {}} for kind in ("redpanda", "aiven_kafka")),
             {"mode": "managed", "type": "aws_sns_topic", "values": {}},
             {"mode": "data", "type": "kafka_topic", "values": {"name": "read"}},
         ),
         {"orders": {"partitions": 3}},
         (
-            "confluent_kafka_topic (1): a topic of another provider, which is not imported",
+            "redpanda_topic (1): a topic of another provider, which is not imported",
             "aiven_kafka_topic (1): a topic of another provider, which is not imported",
             "aws_sns_topic (1): is no topic",
             "data.kafka_topic (1): a data source, which Terraform only reads",
         ),
+    ),
+    "texts in the configs of MSK keep their digits": Case(
+        "terraform",
+        _resource(
+            "aws_msk_topic",
+            name="1.10",
+            cluster_arn="arn:aws-cn:kafka:cn-north-1:1:cluster/Shop/a-3",
+            partition_count=3,
+            replication_factor=2,
+            configs='{"vendor.key": 1.10, "vendor.word": "on", "preallocate": false, "retention.ms": "x"}',
+        ),
+        {
+            "1.10": {
+                "clusters": ["shop"],
+                "partitions": 3,
+                "replicationFactor": 2,
+                "config": {"preallocate": False, "vendor.key": "1.10", "vendor.word": "on"},
+            }
+        },
+        ("values.configs.retention.ms x: found",),
+    ),
+    "configs of MSK that are no JSON": Case(
+        "terraform",
+        _resource("aws_msk_topic", name="a", partition_count=3, replication_factor=2, configs="cmV0ZW50aW9uLm1zPTE="),
+        {"a": {"partitions": 3, "replicationFactor": 2}},
+        ("values.configs cmV0ZW50aW9uLm1zPTE=: found no mapping of JSON here: Expecting value",),
+    ),
+    "a topic of Confluent Cloud without optional attributes": Case(
+        "terraform",
+        _resource(
+            "confluent_kafka_topic",
+            topic_name="a",
+            partitions_count=6,
+            config=None,
+            credentials=[],
+            rest_endpoint=None,
+            kafka_cluster=[{"id": "lkc-abc123"}],
+        ),
+        {"a": {"clusters": ["lkc-abc123"], "partitions": 6}},
+        silent=("left out",),
     ),
     "a tainted topic": Case(
         "terraform",
@@ -380,6 +427,88 @@ CASES = {
         ("found no state: give the output of terraform show -json",),
         code=Exit.ERROR,
     ),
+    "a topic of Confluent for Kubernetes, strictly": Case(
+        "cfk",
+        CFK + "metadata: {name: a}\nspec: {name: 1.10, partitionCount: on, replicas: 03, configs: {vendor.key: 1.10,"
+        " preallocate: yes}, kafkaClusterRef: {name: east}}\n---\n"
+        + CFK
+        + "metadata: {name: b}\nspec: {partitionCount: 1, partitionCount: 2}\n",
+        {"1.10": {"clusters": ["east"], "config": {"vendor.key": "1.10"}}},
+        (
+            "file.yaml:4: spec.partitionCount on: found no positive number",
+            "file.yaml:4: spec.replicas 03: found no positive number",
+            "file.yaml:4: spec.configs.preallocate yes: found",
+            "file.yaml:9:27: error: found the field partitionCount twice",
+        ),
+        code=Exit.ERROR,
+    ),
+    "a topic of Koperator that its operator leaves alone": Case(
+        "koperator",
+        KOPERATOR
+        + "metadata: {name: a, annotations: {managedBy: KOPERATOR}}\nspec: {name: a, partitions: 1}\n---\n"
+        + KOPERATOR
+        + "metadata: {name: b, annotations: {managedBy: ''}}\nspec: {name: b, partitions: 1}\n",
+        {"a": {"partitions": 1}, "b": {"partitions": 1, "mode": "Observe"}},
+        silent=("left out",),
+    ),
+    "a template of a chart for Koperator": Case(
+        "koperator",
+        KOPERATOR + "metadata: {name: a}\nspec:\n  {{- toYaml . | nindent 2 }}\n",
+        {},
+        (f"file.yaml:5:3: error: found {{{{: {TEMPLATE}", RENDER),
+        code=Exit.ERROR,
+    ),
+    "a topic of Koperator given as one of Confluent": Case(
+        "cfk",
+        KOPERATOR + "metadata: {name: a}\n",
+        {},
+        ("a KafkaTopic of kafka.banzaicloud.io: import it as koperator",),
+        code=Exit.ERROR,
+    ),
+    "a channel of AsyncAPI, strictly": Case(
+        "asyncapi",
+        _channel("topic: 1.10, partitions: 1_0, replicas: 2, topicConfiguration: {vendor.key: 1.10, preallocate: on}"),
+        {"1.10": {"replicationFactor": 2, "config": {"vendor.key": "1.10"}}},
+        (
+            "file.yaml:5: channels.orders.bindings.kafka.partitions 1_0: found no positive number",
+            "file.yaml:5: channels.orders.bindings.kafka.topicConfiguration.preallocate on: found",
+        ),
+    ),
+    "a channel of AsyncAPI twice": Case(
+        "asyncapi",
+        "asyncapi: 2.6.0\nchannels:\n  a: {bindings: {kafka: {}}}\n  a: {}\n",
+        {},
+        ("file.yaml:4:3: error: found the field a twice",),
+        code=Exit.ERROR,
+    ),
+    "templates in AsyncAPI": Case(
+        "asyncapi",
+        _channel("topic: '${env}-orders'") + "  b:\n    bindings: {kafka: {partitions: '{{ n }}'}}\n"
+        "  c:\n    description: as {{ x }}\n    bindings: {kafka: {partitions: 1}}\n",
+        {"c": {"partitions": 1}},
+        (
+            f"file.yaml:5: channels.orders.bindings.kafka.topic ${{env}}-orders: {TEMPLATE}",
+            f"file.yaml:7: channels.b.bindings.kafka.partitions {{{{ n }}}}: {TEMPLATE}",
+        ),
+    ),
+    "a channel on servers that are not there": Case(
+        "asyncapi",
+        "asyncapi: 3.1.0\nservers: {a: {protocol: kafka}}\nchannels:\n  b:\n    address: b\n"
+        "    servers: [{$ref: '#/servers/a'}, {$ref: '#/servers/z', note: 1}]\n    bindings: {kafka: {}, amqp: {}}\n",
+        {"b": {"clusters": ["a"]}},
+        (
+            "file.yaml:6: channels.b.servers (2 entries): there is no server z in this document",
+            "file.yaml:6: channels.b.servers.1.note 1: $ref replaces it",
+            "file.yaml:7: channels.b.bindings.amqp (0 entries): topiarist has no counterpart",
+        ),
+    ),
+    "another version of AsyncAPI": Case(
+        "asyncapi",
+        "asyncapi: 1.2.0\ntopics: {a: {}}\n---\nopenapi: 3.1.0\n---\n- text\n",
+        {},
+        ("file.yaml:1: the document: found no document of AsyncAPI 2 or 3", "file.yaml:4: the document: found no"),
+        code=Exit.ERROR,
+    ),
     "a topic of Jikkou given as one of Strimzi": Case(
         "strimzi",
         JIKKOU + "metadata: {name: a}\n",
@@ -392,11 +521,11 @@ CASES = {
     ),
     "a topic of an operator that is not imported": Case(
         "strimzi",
-        "apiVersion: platform.confluent.io/v1beta1\nkind: KafkaTopic\nmetadata: {name: a}\n---\n"
+        "apiVersion: eventstreams.ibm.com/v1beta2\nkind: KafkaTopic\nmetadata: {name: a}\n---\n"
         "apiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: b}\n",
         {},
         (
-            "a KafkaTopic of platform.confluent.io, which is not imported",
+            "a KafkaTopic of eventstreams.ibm.com, which is not imported",
             "a Topic of topiarist.dev, which needs no import",
         ),
         code=Exit.ERROR,
@@ -502,6 +631,69 @@ def test_what_a_server_sets_is_not_left_out(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file.yaml").write_text(CASES["the list of kubectl"].text)
     assert run_topiarist("import", "strimzi", "file.yaml", "--exit-code").code == Exit.DONE
+
+
+CLUSTERS = "".join(
+    f"apiVersion: topiarist.dev/v1\nkind: Cluster\nmetadata: {{name: {name}}}\nspec: {{}}\n---\n"
+    for name in ("prod", "test")
+)
+ORDERS = (
+    "apiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: orders}\n"
+    "spec: {clusters: [prod], partitions: 3, replicationFactor: 3, config: {retention.ms: 1h}}\n"
+)
+SAME = "partitions: 3, topicConfiguration: {retention.ms: 3600000}"
+
+
+@pytest.mark.parametrize(
+    ("channel", "options", "out", "code"),
+    [
+        (SAME, (), "0 of 1 topic differ\n", Exit.DONE),
+        (
+            "partitions: 6",
+            ("--cluster", "prod"),
+            "file.yaml:5:7: orders on prod: partitions is 6, topics/a.yaml:14:38 has 3\n1 of 1 topic differs\n",
+            Exit.CHANGES,
+        ),
+        (SAME, ("--cluster", "test"), "file.yaml:5:7: orders: found no manifest on test\n1 of 1 topic differs\n", 3),
+        (f"{SAME}, retries: 1", (), "0 of 1 topic differ\n", Exit.REFUSED),
+        ("partitions: 6, retries: 1", ("-q",), "file.yaml:5:7: orders on prod: partitions is 6", Exit.CHANGES),
+    ],
+)
+def test_a_document_is_checked_against_manifests(
+    channel: str, options: tuple[str, ...], out: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``--exit-code`` a difference ends with 3, a field that is left out with 4; no manifest is printed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.yaml").write_text(_channel(channel))
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "topics" / "a.yaml").write_text(CLUSTERS + ORDERS)
+    found = run_topiarist("import", "asyncapi", "file.yaml", "--check", "topics", *options, "--exit-code")
+    assert found.out.startswith(out), found.err
+    assert found.code == code, found.err
+    assert run_topiarist("import", "asyncapi", "file.yaml", "--check", "topics", *options).code == Exit.DONE
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--check", "topics", "--out", "made"), Exit.USAGE, "--out cannot be combined with --check"),
+        (("--check", "topics"), Exit.ERROR, "--check: found no topic of a known cluster"),
+        (("--check", "nowhere"), Exit.ERROR, "nowhere: error: cannot be read"),
+        (("--cluster", "a", "--cluster", "b"), Exit.USAGE, 'found "b", wanted NAME once'),
+        (("--cluster", "a="), Exit.USAGE, 'found "a=", wanted NAME once'),
+    ],
+)
+def test_a_check_that_compares_nothing_is_an_error(
+    options: tuple[str, ...], code: Exit, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics of clusters without a document have no values to compare with: no check passes for that reason."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.yaml").write_text(_channel(SAME))
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "topics" / "a.yaml").write_text(ORDERS)
+    found = run_topiarist("import", "asyncapi", "file.yaml", *options)
+    assert (found.code, found.out) == (code, ""), found.err
+    assert message in found.err
 
 
 def test_validate_names_a_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,78 +2,31 @@
 
 An importer yields the topics of documents, and adds to ``left_out`` what has no counterpart. To add a format, write an
 importer with a section of its own, add it to ``FORMATS``, describe it in docs/comparison.md, and add a folder to
-``tests/examples/import``. Name it in the help of ``cli/commands/init.py``.
+``tests/examples/import``. Name it in the help of ``cli/commands/import_.py``. A type of Terraform's resources is a row
+of ``_TOPIC_TYPES``; ``resources`` has the topics of operators.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from topiarist.importers.resources import CONFLUENT, KOPERATOR, STRIMZI, describe_other, import_jikkou, import_operator
 from topiarist.importers.topic import (
     DESCRIPTION,
-    TOPIC_KIND,
     Fields,
     ForeignDocument,
     ImportedTopic,
     LeftOut,
-    build_document,
     build_documents,
-    describe_other,
-    find_resources,
     read_whole_number,
-    take_metadata,
+    template_reason,
 )
-from topiarist.model.spec import Source
-
-# Topics of Strimzi's topic operator: ``KafkaTopic`` resources, single or in lists.
-
-_CLUSTER_LABEL = "strimzi.io/cluster"
-_MANAGED, _PAUSED = "strimzi.io/managed", "strimzi.io/pause-reconciliation"
-
-
-def _import_strimzi(documents: Iterable[ForeignDocument], left_out: list[LeftOut]) -> Iterator[ImportedTopic]:
-    """Yield the topics of KafkaTopic resources; add to ``left_out`` what has no counterpart.
-
-    A topic outlives its ``Topic`` unless ``deletionPolicy: Delete`` is set; Strimzi deletes it with its resource.
-    """
-    for kind, top in find_resources(documents, left_out, "kafka.strimzi.io"):
-        if kind != TOPIC_KIND:
-            top.refuse(f"kind {kind or 'of no name'} is no topic")
-            continue
-        metadata = take_metadata(top, (_CLUSTER_LABEL, _MANAGED, _PAUSED))
-        if metadata.is_deleted:
-            continue
-        spec = top.take_fields("spec")
-        marks = metadata.marks
-        yield ImportedTopic(
-            spec.take_text("topicName") or metadata.name,
-            top,
-            partitions=spec.take_count("partitions"),
-            replication_factor=spec.take_count("replicas"),
-            config=spec.take_config("config"),
-            cluster=marks.get(_CLUSTER_LABEL, ""),
-            namespace=metadata.namespace,
-            labels=metadata.labels,
-            annotations=metadata.annotations,
-            is_observed=marks.get(_PAUSED, "").lower() == "true" or marks.get(_MANAGED, "").lower() == "false",
-        )
-        spec.finish()
-        top.finish()
-
-
-def read_kafka_topic(body: Mapping[str, Any], source: Source) -> tuple[dict[str, Any], list[LeftOut]]:
-    """Return the document of one ``KafkaTopic``, and the fields of its spec that have no counterpart.
-
-    The scalars of ``body`` are texts, as in files. The document keeps the name of the resource. Fields of the metadata
-    that have no counterpart have no effect on the topic.
-    """
-    account: list[LeftOut] = []
-    (topic,) = _import_strimzi([ForeignDocument(body, "", source)], account)
-    document = build_document(topic, body["metadata"]["name"])
-    return document, [each for each in account if each.field.startswith("spec")]
-
+from topiarist.schema.explain import IMPORTERS
 
 # Topics of kafka-gitops: one state file, which may name a second file with the topics.
 
@@ -114,20 +67,50 @@ def _import_kafka_gitops(documents: Iterable[ForeignDocument], left_out: list[Le
         top.finish()
 
 
-# Topics of the Terraform provider Mongey/kafka: ``kafka_topic`` in the output of ``terraform show -json``.
+# Topics of Terraform's providers Mongey/kafka, Confluent and AWS, in the output of ``terraform show -json``.
 #
-# The output may have the secrets of other resources. Only ``kafka_topic`` is read; of all others their number is named,
-# never a value.
+# The output may have the secrets of other resources. Only topics are read; of all others their number is named, never a
+# value.
 
-_TOPIC = "kafka_topic"
+
+class _TopicType(NamedTuple):
+    """A type of resources that are topics: its attributes, and those that repeat others or that the service sets.
+
+    ``replicas`` is empty if the service chooses the replication factor.
+    """
+
+    name: str
+    partitions: str
+    replicas: str
+    config: str
+    derived: tuple[str, ...] = ("id",)
+
+
+_TOPIC_TYPES = {
+    "kafka_topic": _TopicType("name", "partitions", "replication_factor", "config"),
+    "confluent_kafka_topic": _TopicType("topic_name", "partitions_count", "", "config"),
+    "aws_msk_topic": _TopicType(
+        "name", "partition_count", "replication_factor", "configs", ("arn", "configs_actual", "id", "region")
+    ),
+}
 _TOPIC_OF_OTHERS = re.compile(
     r".*kafka.*_topics?(_v[0-9]+)?|redpanda_topic|conduktor_.*topic.*|ibm_event_streams_topic"
 )
+_MSK_CLUSTER = re.compile(r"arn:[^:]*:kafka:[^:]*:[^:]*:cluster/(?P<name>[^/]+)/.*")
 _WANTED = "give the output of terraform show -json"
+
+
+class _State(NamedTuple):
+    """The account of a state: resources that are no topics by type, and unknown values of a plan by address."""
+
+    counts: Counter[str]
+    unknown: Mapping[str, Fields]
+    arns: dict[str, str]
 
 
 def _import_terraform(documents: Iterable[ForeignDocument], left_out: list[LeftOut]) -> Iterator[ImportedTopic]:
     """Yield the topics of a state or plan; add to ``left_out`` what has no counterpart."""
+    arns: dict[str, str] = {}
     for document in documents:
         if not isinstance(document.body, Mapping):
             left_out.append(LeftOut(document.file, document.line_of(()), "", "", f"found no state: {_WANTED}"))
@@ -137,9 +120,9 @@ def _import_terraform(documents: Iterable[ForeignDocument], left_out: list[LeftO
         if "root_module" not in values:
             top.refuse(_describe_other(top))
             continue
-        counts: dict[str, int] = {}
-        yield from _import_module(values.take_fields("root_module"), counts)
-        for kind, count in sorted(counts.items()):
+        state = _State(Counter(), _find_unknown(top), arns)
+        yield from _import_module(values.take_fields("root_module"), state)
+        for kind, count in sorted(state.counts.items()):
             left_out.append(LeftOut(document.file, 0, kind, f"({count})", _describe_type(kind)))
 
 
@@ -154,35 +137,62 @@ def _describe_other(top: Fields) -> str:
 
 def _describe_type(kind: str) -> str:
     """Return what resources of a type are that is not imported."""
-    if kind == f"data.{_TOPIC}":
+    if kind.removeprefix("data.") in _TOPIC_TYPES:
         return "a data source, which Terraform only reads"
     return "a topic of another provider, which is not imported" if _TOPIC_OF_OTHERS.fullmatch(kind) else "is no topic"
 
 
-def _import_module(module: Fields, counts: dict[str, int]) -> Iterator[ImportedTopic]:
+def _find_unknown(top: Fields) -> dict[str, Fields]:
+    """Return the attributes of topics that a plan does not know, by the address of the resource."""
+    changes = [each for each in top.take_list("resource_changes") if each.take_text("type") in _TOPIC_TYPES]
+    return {each.take_text("address"): each.take_fields("change").take_fields("after_unknown") for each in changes}
+
+
+def _import_module(module: Fields, state: _State) -> Iterator[ImportedTopic]:
     for resource in module.take_list("resources"):
         is_data = resource.take_text("mode") == "data"
         kind = ("data." if is_data else "") + resource.take_text("type")
-        if kind != _TOPIC:
-            counts[kind] = counts.get(kind, 0) + 1
+        if kind not in _TOPIC_TYPES:
+            state.counts[kind] += 1
             continue
         resource.leave_out("tainted", "Terraform would recreate the topic, topiarist does not")
-        values = resource.take_fields("values")
-        values.take("id")
+        names, values = _TOPIC_TYPES[kind], resource.take_fields("values")
+        if unknown := state.unknown.get(resource.take_text("address")):
+            unknown.leave_out_unknown(names.derived)
         topic = ImportedTopic(
-            values.take_text("name"),
+            values.take_text(names.name),
             values,
-            partitions=values.take_count("partitions"),
-            replication_factor=values.take_count("replication_factor"),
-            config=values.take_config("config"),
+            partitions=values.take_count(names.partitions),
+            replication_factor=values.take_count(names.replicas),
+            config=values.take_json(names.config).read_config()
+            if isinstance(values.take(names.config), str)
+            else values.take_config(names.config),
+            cluster=_take_cluster(values),
         )
+        for name in names.derived:
+            values.take(name)
+        values.take_unset()
         values.finish()
-        if topic.name:
-            yield topic
-        else:
+        first = state.arns.setdefault(topic.cluster, values.take_text("cluster_arn"))
+        if not topic.name:
             values.refuse("found no name")
+        elif first != values.take_text("cluster_arn"):
+            values.refuse(f"topic {topic.name}: its cluster has the same name as {first}")
+        else:
+            yield topic
     for child in module.take_list("child_modules"):
-        yield from _import_module(child, counts)
+        yield from _import_module(child, state)
+
+
+def _take_cluster(values: Fields) -> str:
+    """Return the id of a cluster of Confluent Cloud, or the name in the ARN of one of MSK, as a name of a Cluster."""
+    found = ""
+    for block in values.take_list("kafka_cluster"):
+        found = block.take_text("id")
+        block.finish()
+    arn = values.take_text("cluster_arn")
+    match = _MSK_CLUSTER.fullmatch(arn)
+    return match["name"].lower() if match else found or arn
 
 
 # Topics of topicctl: one topic a document, beside documents of clusters.
@@ -256,80 +266,6 @@ def _name_other_sizes(topic: ImportedTopic, spec: Fields) -> None:
     ):
         if lists and count is not None and found != {count}:
             spec.leave_out(name, "staticAssignments have another number")
-
-
-# Topics of Jikkou: ``KafkaTopic`` and ``KafkaTopicList``, with the configs of ``ConfigMap`` documents.
-
-_DELETE, _IGNORE = "jikkou.io/delete", "jikkou.io/ignore"
-
-
-def _import_jikkou(documents: Iterable[ForeignDocument], left_out: list[LeftOut]) -> Iterator[ImportedTopic]:
-    """Yield the topics of Jikkou's files; add to ``left_out`` what has no counterpart.
-
-    As in Jikkou, a ConfigMap wins over the configs of a topic that refers to it, and a later reference over an earlier
-    one. A topic that Jikkou ignores is only observed.
-    """
-    maps: dict[str, Mapping[str, str]] = {}
-    topics = []
-    for kind, top in find_resources(documents, left_out, "kafka.jikkou.io"):
-        if kind == TOPIC_KIND:
-            topics.append(top)
-        elif kind == "ConfigMap":
-            _add_map(top, maps)
-        else:
-            top.refuse(f"kind {kind or 'of no name'} is no topic")
-    for top in topics:
-        yield from _import_jikkou_topic(top, maps)
-
-
-def _add_map(top: Fields, maps: dict[str, Mapping[str, str]]) -> None:
-    metadata = top.take_fields("metadata")
-    name = metadata.take_text("name")
-    if name in maps:
-        top.refuse(f"ConfigMap {name} is declared twice")
-        return
-    maps[name] = top.take_config("data")
-    metadata.finish()
-    top.finish()
-
-
-def _import_jikkou_topic(top: Fields, maps: Mapping[str, Mapping[str, str]]) -> Iterator[ImportedTopic]:
-    metadata, spec = take_metadata(top, (_DELETE, _IGNORE)), top.take_fields("spec")
-    config = spec.take_config("configs")
-    references = spec.take("configMapRefs") or []
-    for reference in references if isinstance(references, list) else [references]:
-        if isinstance(reference, str) and reference in maps:
-            config |= maps[reference]
-        else:
-            spec.leave_out("configMapRefs", f"there is no ConfigMap {reference} in the given files")
-    is_observed = metadata.marks.get(_IGNORE, "false").lower() != "false"
-    topic = ImportedTopic(
-        metadata.name,
-        top,
-        partitions=spec.take_count("partitions"),
-        replication_factor=spec.take_count("replicas"),
-        config=config,
-        labels=metadata.labels,
-        annotations=metadata.annotations,
-        is_absent=_is_absent(top, metadata.marks, is_observed=is_observed),
-        is_observed=is_observed,
-    )
-    spec.finish()
-    top.finish()
-    if metadata.name:
-        yield topic
-    else:
-        top.refuse("found no name")
-
-
-def _is_absent(top: Fields, marks: Mapping[str, str], *, is_observed: bool) -> bool:
-    """Return whether Jikkou would delete the topic; name a mark that is not carried out."""
-    mark = marks.get(_DELETE, "false").lower()
-    if mark != "false" and (is_observed or mark != "true"):
-        reason = "Jikkou ignores the topic" if is_observed else "found neither true nor false"
-        top.take_fields("metadata").take_fields("annotations").leave_out(_DELETE, reason)
-        return False
-    return mark == "true"
 
 
 # Topics of JulieOps (Kafka Topology Builder): descriptors with a context, projects and their topics.
@@ -413,36 +349,159 @@ def _take_settings(fields: Fields) -> _Settings:
     return _Settings(config, sizes)
 
 
+# Topics of AsyncAPI 2 and 3: channels on servers of Kafka, with their Kafka bindings.
+
+_KAFKA_PROTOCOLS = ("kafka", "kafka-secure")
+_OF_APPLICATIONS = ("components", "defaultContentType", "externalDocs", "id", "info", "operations", "servers", "tags")
+_OF_MESSAGES = (
+    "deprecated",
+    "externalDocs",
+    "messages",
+    "parameters",
+    "publish",
+    "subscribe",
+    "summary",
+    "tags",
+    "title",
+)
+"""Fields of a document, and of a channel, that describe no topic."""
+
+
+def _import_asyncapi(documents: Iterable[ForeignDocument], left_out: list[LeftOut]) -> Iterator[ImportedTopic]:
+    """Yield a topic for each channel and server of Kafka; add to ``left_out`` what has no counterpart.
+
+    References in a document are followed. The name of a server is that of a cluster.
+    """
+    for document in documents:
+        top = Fields(document, left_out)
+        version = top.take_text("asyncapi").partition(".")[0]
+        if version not in ("2", "3"):
+            top.refuse("found no document of AsyncAPI 2 or 3")
+            continue
+        top.pass_over(*_OF_APPLICATIONS)
+        servers = top.take_fields("servers")
+        protocols = {}
+        for name in servers:
+            server = servers.take_referenced(name)
+            protocols[name] = server.take_text("protocol") if server else ""
+        channels = top.take_fields("channels")
+        for name in channels:
+            if channel := channels.take_referenced(name):
+                yield from _import_channel(channel, name if version == "2" else "", protocols)
+        top.finish()
+
+
+class _Binding(NamedTuple):
+    """The Kafka binding of a channel, or the part of one that a server has instead; ``topic`` is empty without one."""
+
+    topic: str
+    partitions: int | None
+    replicas: int | None
+    config: Mapping[str, str]
+
+    @classmethod
+    def take(cls, fields: Fields) -> _Binding | None:
+        """Return the binding in a mapping; None if a reference in it leads nowhere, which is named."""
+        sizes = fields.take_count("partitions"), fields.take_count("replicas")
+        configs = fields.take_referenced("topicConfiguration")
+        return cls(fields.take_text("topic"), *sizes, configs.read_config()) if configs else None
+
+
+def _import_channel(channel: Fields, name: str, protocols: Mapping[str, str]) -> Iterator[ImportedTopic]:
+    """Yield a channel as a topic of each of its clusters; ``name`` is empty if the channel has an address instead."""
+    bindings = channel.take_referenced("bindings")
+    fields = bindings and bindings.take_referenced("kafka")
+    binding = fields and _Binding.take(fields)
+    if not (bindings and fields and binding):
+        return
+    servers = _take_servers(channel, protocols)
+    if "kafka" not in bindings and not servers:
+        channel.refuse("found neither a binding nor a server of Kafka")
+        return
+    name = name or channel.take_text("address")
+    description = channel.take_text("description")
+    overrides = fields.take_fields("envServerOverrides")
+    for server in servers or [""]:
+        part = overrides.take_fields(server)
+        own = _Binding.take(part) or binding
+        topic = own.topic or binding.topic or name
+        if not topic or ("{" in topic and not template_reason(topic)):
+            channel.refuse(f"the topic {topic} has parameters" if topic else "found neither an address nor a topic")
+            return
+        yield ImportedTopic(
+            topic,
+            fields,
+            partitions=own.partitions or binding.partitions,
+            replication_factor=own.replicas or binding.replicas,
+            config={**binding.config, **own.config},
+            cluster=server,
+            annotations={DESCRIPTION: description} if description else {},
+        )
+        part.finish()
+    fields.pass_over("bindingVersion")
+    channel.take("address")
+    channel.pass_over(*_OF_MESSAGES)
+    for each in (overrides, fields, bindings, channel):
+        each.finish()
+
+
+def _take_servers(channel: Fields, protocols: Mapping[str, str]) -> list[str]:
+    """Return the names of the servers of Kafka that a channel is on: all of the document if it names none."""
+    found = channel.take("servers") or [*protocols]
+    if isinstance(found, list) and all(isinstance(each, str) for each in found):
+        names = found
+    else:
+        references = channel.take_list("servers")
+        names = [each.take_text("$ref").removeprefix("#/servers/") for each in references]
+        for each in references:
+            each.finish("$ref replaces it")
+    if unknown := [each for each in names if each not in protocols]:
+        channel.leave_out("servers", f"there is no server {unknown[0]} in this document")
+    return [each for each in names if protocols.get(each) in _KAFKA_PROTOCOLS]
+
+
 Importer = Callable[[Iterable[ForeignDocument], list[LeftOut]], Iterator[ImportedTopic]]
 
 FORMATS: Mapping[str, Importer] = {
-    "jikkou": _import_jikkou,
+    "asyncapi": _import_asyncapi,
+    "cfk": partial(import_operator, CONFLUENT),
+    "jikkou": import_jikkou,
     "julie": _import_julie,
     "kafka-gitops": _import_kafka_gitops,
-    "strimzi": _import_strimzi,
+    "koperator": partial(import_operator, KOPERATOR),
+    "strimzi": partial(import_operator, STRIMZI),
     "terraform": _import_terraform,
     "topicctl": _import_topicctl,
 }
 
-_RESOURCES = ("jikkou", "strimzi")
-
 
 class ImportResult(NamedTuple):
-    """The documents of all topics, sorted by cluster and name, and what is left out, by place.
+    """The topics with their documents, sorted by cluster and name, and what is left out, by place.
 
-    ``passed_over`` are fields that no user has written: servers and tools set them.
+    ``passed_over`` are fields that describe no topic, such as those that servers and tools set.
     """
 
-    documents: list[dict[str, Any]]
+    topics: list[tuple[ImportedTopic, dict[str, Any]]]
     left_out: list[LeftOut]
     passed_over: list[LeftOut]
 
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        """The documents of all topics."""
+        return [document for _, document in self.topics]
 
-def import_documents(name: str, documents: Iterable[ForeignDocument], cluster: str = "") -> ImportResult:
-    """Import the documents of a format; ``cluster`` is that of topics that name none."""
+
+def import_documents(
+    name: str,
+    documents: Iterable[ForeignDocument],
+    clusters: Mapping[str, str] = MappingProxyType({}),
+    *,
+    may_repeat: bool = False,
+) -> ImportResult:
+    """Import the documents of a format. See ``build_documents`` for ``clusters`` and ``may_repeat``."""
     account: list[LeftOut] = []
     topics = [*FORMATS[name]([*_select_own(name, documents, account)], account)]
-    built = build_documents(topics, cluster)
+    built = build_documents(topics, clusters, may_repeat=may_repeat)
     named = sorted({*account})
     return ImportResult(
         built, [each for each in named if not each.is_expected], [each for each in named if each.is_expected]
@@ -452,7 +511,7 @@ def import_documents(name: str, documents: Iterable[ForeignDocument], cluster: s
 def _select_own(name: str, documents: Iterable[ForeignDocument], left_out: list[LeftOut]) -> Iterator[ForeignDocument]:
     """Yield documents without those that are topics of Kubernetes, where the format has another form."""
     for document in documents:
-        body = document.body if isinstance(document.body, Mapping) and name not in _RESOURCES else {}
+        body = document.body if isinstance(document.body, Mapping) and name not in IMPORTERS.values() else {}
         if reason := describe_other(*(str(body.get(field, "")) for field in ("kind", "apiVersion"))):
             Fields(document, left_out).refuse(reason)
         else:

@@ -1,23 +1,26 @@
-"""Parts of all importers: the account of fields, an imported topic with its document, resources of Kubernetes."""
+"""Parts of all importers: the account of fields, an imported topic with its document, and its differences."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from msgspec import Struct, field
 
 from topiarist.desired.export import assign_document_names, to_scalars
-from topiarist.errors import FieldPath
+from topiarist.errors import Diagnostic, FieldPath, Location
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_table import MAX_BY_TYPE, THROTTLE_CONFIGS, TOPIC_CONFIGS
-from topiarist.model.spec import Source
+from topiarist.kafka.config_values import is_equivalent
+from topiarist.model.spec import Source, TopicSpec, find_origin
 from topiarist.schema import check
-from topiarist.schema.explain import IMPORTERS
-from topiarist.schema.load import API_GROUP, API_VERSION
+from topiarist.schema.load import API_VERSION
 from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER
 
 # The account of the fields of foreign documents: a field is taken by an importer, or it is left out and named.
@@ -33,8 +36,10 @@ _MAX_SHOWN = 60
 _CONFIG_RULES = ConfigRules(mode=None, allow_unknown_configs=("*",))
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-9]{1,2})?")
-_FREE_TEXT = {"annotations", "description"}
-"""Fields with text for people, in which braces are no template."""
+_FREE_TEXT = {"annotations", "credentials", "description"}
+"""Fields with text for people or with secrets, in which braces are no template."""
+
+_REFERENCE = "$ref"
 
 
 class ForeignDocument(NamedTuple):
@@ -47,6 +52,23 @@ class ForeignDocument(NamedTuple):
     def line_of(self, path: FieldPath) -> int:
         """Return the line of the value at a path, or of its nearest ancestor with a place, from 1."""
         return self.source.locate(path).line
+
+    def resolve(self, reference: str) -> tuple[FieldPath, Any]:
+        """Return the path and the value that a JSON reference such as ``#/components/channels/orders`` points to.
+
+        Raises ``LookupError`` with the reason if it points to another document, or to no value.
+        """
+        target, _, pointer = reference.partition("#")
+        if target:
+            raise LookupError("in another file: bundle the files first (asyncapi bundle)")
+        path: FieldPath = ()
+        value = self.body
+        for part in unquote(pointer).split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if not isinstance(value, Mapping) or key not in value:
+                raise LookupError("it points to nothing in this document")
+            path, value = (*path, key), value[key]
+        return path, value
 
 
 class LeftOut(NamedTuple):
@@ -94,6 +116,11 @@ class Fields:
         """The file and the line of the mapping."""
         return f"{self._document.file}:{self._document.line_of(self._path)}"
 
+    @property
+    def location(self) -> Location:
+        """The location of the mapping, or of its nearest ancestor with one."""
+        return self._document.source.locate(self._path)
+
     def take(self, name: str) -> Any:
         """Return the value of a field as it is, and count it as mapped; None if it is absent or null."""
         self._taken.add(name)
@@ -120,36 +147,41 @@ class Fields:
 
     def take_texts(self, name: str) -> dict[str, str]:
         """Return a mapping of texts, such as labels; null and nested values in it are named as left out."""
-        inner = self.take_fields(name)
+        return self.take_fields(name).read_texts()
+
+    def take_config(self, name: str) -> dict[str, str]:
+        """Return the configs of a topic, as ``read_config`` does."""
+        return self.take_fields(name).read_config()
+
+    def read_texts(self) -> dict[str, str]:
+        """Return the fields as texts; null and nested values are named as left out."""
         found = {}
-        for key in inner:
-            value = inner._body[key]
+        for key, value in self._body.items():
             if isinstance(value, list) and all(isinstance(each, str) for each in value):
                 found[key] = ",".join(value)
             elif not isinstance(value, str):
-                inner.leave_out(key, "found no value here")
+                self.leave_out(key, "found no value here")
             else:
                 found[key] = value
-            inner._taken.add(key)
+            self._taken.add(key)
         return found
 
-    def take_config(self, name: str) -> dict[str, str]:
-        """Return the configs of a topic as Kafka's texts; whole numbers that a renderer printed as floats are such.
+    def read_config(self) -> dict[str, str]:
+        """Return the fields as Kafka's texts; whole numbers that a renderer printed as floats are such.
 
         Named are configs that a reassignment sets for a time, and values that every version of Kafka refuses.
         """
-        found = self.take_texts(name)
-        inner = self.take_fields(name)
+        found = self.read_texts()
         for key, text in [*found.items()]:
             if key in TOPIC_CONFIGS and TOPIC_CONFIGS[key].type in MAX_BY_TYPE:
                 number = read_whole_number(text)
                 found[key] = text if number is None else str(number)
             problem = _CONFIG_RULES.config_problem(key, found[key])
             if key in THROTTLE_CONFIGS:
-                inner.leave_out(key, "a reassignment sets it for a time")
+                self.leave_out(key, "a reassignment sets it for a time")
                 del found[key]
             elif problem:
-                inner.leave_out(key, problem[0].removeprefix(f"{key}: "))
+                self.leave_out(key, problem[0].removeprefix(f"{key}: "))
                 del found[key]
         return found
 
@@ -157,6 +189,40 @@ class Fields:
         """Return the mapping of a field; it is empty if it is absent."""
         value = self.take(name)
         return Fields(self._document, self._left_out, {} if value is None else value, (*self._path, name))
+
+    def take_json(self, name: str) -> Fields:
+        """Return the mapping in a text of JSON, with scalars as texts; it is empty if there is no text or no JSON."""
+        text = self.take_text(name)
+        body: Any = {}
+        try:
+            body = _parse_json(text) if text else {}
+        except ValueError as error:
+            self.leave_out(name, f"found no mapping of JSON here: {error}")
+        return Fields(self._document, self._left_out, body, (*self._path, name))
+
+    def take_referenced(self, name: str) -> Fields | None:
+        """Return the mapping of a field, or the mapping of the document that its ``$ref`` points to.
+
+        Fields beside a reference are named as left out. So is a reference that leads nowhere, and the result is None.
+        """
+        found, seen = self.take_fields(name), set[FieldPath]()
+        while _REFERENCE in found:
+            reference = found.take_text(_REFERENCE)
+            found.finish(f"{_REFERENCE} replaces it")
+            try:
+                path, body = self._document.resolve(reference)
+                if path in seen:
+                    raise LookupError("it leads back to itself")
+            except LookupError as error:
+                found.leave_out(_REFERENCE, str(error))
+                return None
+            seen.add(path)
+            found = Fields(self._document, self._left_out, {} if body is None else body, path)
+        return found
+
+    def take_unset(self) -> None:
+        """Count fields without a value as mapped: a state of Terraform has every attribute of a resource."""
+        self._taken.update(name for name, value in self._body.items() if value is None or value in ([], {}))
 
     def take_list(self, name: str) -> list[Fields]:
         """Return the mappings in a list."""
@@ -183,6 +249,12 @@ class Fields:
             if name in self._body and name not in self._taken:
                 self._taken.add(name)
                 self._add((name,), None, "", is_expected=True)
+
+    def leave_out_unknown(self, but: Collection[str]) -> None:
+        """Name the values that a plan of Terraform does not know: those with a true in them. ``but`` do not count."""
+        for name, value in self._body.items():
+            if name not in but and any(text == "true" for _, text in _find_texts(value)):
+                self.leave_out(name, "known only after terraform apply")
 
     def refuse(self, reason: str) -> None:
         """Name the mapping as a whole as left out, such as a topic that no document can describe."""
@@ -220,6 +292,22 @@ def read_whole_number(text: str) -> int | None:
         return None
     value = Decimal(text)
     return int(value) if value == value.to_integral_value() else None
+
+
+def _parse_json(text: str) -> Any:
+    """Return a value of JSON with scalars as texts; raise ``ValueError`` if it is none, or has a field twice."""
+
+    def read_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        name, count = Counter(name for name, _ in pairs).most_common(1)[0] if pairs else ("", 0)
+        if count > 1:
+            raise ValueError(f"found the field {name} twice")
+        words = {True: "true", False: "false"}
+        return {name: words[value] if isinstance(value, bool) else value for name, value in pairs}
+
+    try:
+        return json.loads(text, object_pairs_hook=read_pairs, parse_int=str, parse_float=str, parse_constant=str)
+    except RecursionError:
+        raise ValueError("too many levels") from None
 
 
 def template_reason(text: str) -> str:
@@ -270,33 +358,38 @@ class ImportedTopic(Struct):
     is_observed: bool = False
 
 
-def build_documents(topics: Iterable[ImportedTopic], cluster: str) -> list[dict[str, Any]]:
-    """Return the documents of topics, sorted by name; ``cluster`` is that of topics that name none.
+def build_documents(
+    topics: Iterable[ImportedTopic], clusters: Mapping[str, str], *, may_repeat: bool = False
+) -> list[tuple[ImportedTopic, dict[str, Any]]]:
+    """Return the topics with their documents, sorted by name.
 
-    Topics that a document cannot describe, templates, and all but the first of several with one name on a cluster, are
-    left out and named.
+    ``clusters`` has the names of clusters by those of the input; the key of topics that name none is empty. Topics that
+    a document cannot describe, and templates, are left out and named. So are all but the first of several with one name
+    on a cluster, unless topics ``may_repeat``.
     """
-    found: dict[tuple[str, str], ImportedTopic] = {}
+    found: defaultdict[tuple[str, str], list[ImportedTopic]] = defaultdict(list)
     for topic in topics:
-        topic.cluster = topic.cluster or cluster
+        topic.cluster = clusters.get(topic.cluster, topic.cluster)
         if topic.fields.refuse_template():
             continue
         if reason := template_reason(topic.name):
             topic.fields.refuse(f"topic {topic.name}: {reason}")
             continue
-        first = found.setdefault((topic.cluster, topic.name), topic)
-        if first is not topic:
-            topic.fields.refuse(f"topic {topic.name} is declared twice, first in {first.fields.place}")
+        same = found[topic.cluster, topic.name]
+        if may_repeat or not same:
+            same.append(topic)
+        elif same[0].fields is not topic.fields:
+            topic.fields.refuse(f"topic {topic.name} is declared twice, first in {same[0].fields.place}")
     documents = []
     for on in sorted({cluster for cluster, _ in found}):
-        members = {name: topic for (where, name), topic in sorted(found.items()) if where == on}
+        members = {name: same for (where, name), same in sorted(found.items()) if where == on}
         names = assign_document_names(members, on)
-        for name, topic in members.items():
-            document = build_document(topic, names[name])
+        for topic in chain.from_iterable(members.values()):
+            document = build_document(topic, names[topic.name])
             if problem := next(iter(check.check(document)), None):
-                topic.fields.refuse(f"topic {name}: {problem.message}")
+                topic.fields.refuse(f"topic {topic.name}: {problem.message}")
             else:
-                documents.append(document)
+                documents.append((topic, document))
     return documents
 
 
@@ -326,132 +419,51 @@ def build_document(topic: ImportedTopic, name: str) -> dict[str, Any]:
     }
 
 
-# Resources of Kubernetes and Jikkou: single, in lists, with the fields that servers and other tools set in them.
-
-TOPIC_KIND = "KafkaTopic"
-
-_SERVER_SET = (
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "finalizers",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-)
-_LIST_SET = (*_SERVER_SET, "continue", "remainingItemCount")
-_BOOKKEEPING = (
-    "argocd.argoproj.io/instance",
-    "argocd.argoproj.io/tracking-id",
-    "helm.toolkit.fluxcd.io/*",
-    "jikkou.io/changes-count",
-    "jikkou.io/generated",
-    "jikkou.io/items-count",
-    "jikkou.io/managed-by-location",
-    "kafka.jikkou.io/cluster-id",
-    "kafka.jikkou.io/topic-id",
-    "kubectl.kubernetes.io/last-applied-configuration",
-    "kustomize.toolkit.fluxcd.io/name",
-    "kustomize.toolkit.fluxcd.io/namespace",
-    "meta.helm.sh/*",
-)
-"""Labels and annotations that a tool sets by itself; on another resource they would be wrong."""
-
-_DOMAINS = ("strimzi.io", "jikkou.io")
-"""Domains of labels and annotations with a meaning for the tool that topics come from."""
+# Comparison with manifests: the values that another tool's files have, with the specs of the same topics.
 
 
-class Metadata(NamedTuple):
-    """The metadata of a resource; ``marks`` are the labels and annotations with a meaning for the importer."""
+def find_differences(
+    topics: Iterable[ImportedTopic], specs: Mapping[str, Sequence[TopicSpec]]
+) -> Iterator[tuple[ImportedTopic, Diagnostic]]:
+    """Yield each difference between a topic and its specs, at the place of the topic.
 
-    name: str
-    namespace: str
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    marks: Mapping[str, str]
-    is_deleted: bool
-
-
-def find_resources(
-    documents: Iterable[ForeignDocument], left_out: list[LeftOut], group: str
-) -> Iterator[tuple[str, Fields]]:
-    """Yield the kind and the fields of each resource; items of lists are resources as documents are.
-
-    Topics of another API group than ``group`` are left out and named.
+    ``specs`` are those of each cluster. A topic that names no cluster is compared on all that declare it. Only values
+    of the topic count: a config that the files of the other tool leave open may have any value in the manifests.
     """
-    for document in documents:
-        if isinstance(document.body, list):
-            for index, body in enumerate(document.body):
-                yield from _unwrap(Fields(document, left_out, body, (index,)), group)
-        else:
-            yield from _unwrap(Fields(document, left_out), group)
+    by_name: defaultdict[str, dict[str, TopicSpec]] = defaultdict(dict)
+    for cluster, declared in specs.items():
+        for spec in declared:
+            by_name[spec.topic][cluster] = spec
+    for topic in topics:
+        cluster = topic.cluster if {*specs} != {""} else ""
+        found = [spec for name, spec in by_name[topic.name].items() if cluster in ("", name)]
+        for message in [*chain.from_iterable(_compare(topic, spec) for spec in found)]:
+            yield topic, Diagnostic(topic.fields.location, message)
+        if not found:
+            hint = "" if cluster in ("", *specs) else f"for a Cluster of another name: --cluster {cluster}=NAME"
+            where = f" on {cluster}" if cluster else ""
+            yield topic, Diagnostic(topic.fields.location, f"{topic.name}: found no manifest{where}", hint)
 
 
-def _unwrap(top: Fields, group: str) -> Iterator[tuple[str, Fields]]:
-    kind, version = top.take_text("kind"), top.take_text("apiVersion")
-    if not (kind.endswith("List") and "items" in top):
-        if not _refuse_other(top, kind, version, group):
-            yield kind, top
+def _compare(topic: ImportedTopic, spec: TopicSpec) -> Iterator[str]:
+    where = f"{topic.name} on {spec.cluster.name}" if spec.cluster.name else topic.name
+    if spec.absent != topic.is_absent:
+        yield f"{where}: {_describe_origin(spec, 'ensure')} {'deletes' if spec.absent else 'keeps'} the topic"
         return
-    for item in top.take_list("items"):
-        own = item.take_text("kind") or kind.removesuffix("List")
-        if not _refuse_other(item, own, item.take_text("apiVersion") or version, group):
-            yield own, item
-    metadata = top.take_fields("metadata")
-    metadata.pass_over(*_LIST_SET)
-    metadata.finish("the metadata of a list have no effect on its topics")
-    top.finish()
-
-
-def _refuse_other(top: Fields, kind: str, version: str, group: str) -> bool:
-    reason = describe_other(kind, version, group)
-    if reason:
-        top.refuse(reason)
-    return bool(reason)
-
-
-def describe_other(kind: str, version: str, group: str = "") -> str:
-    """Return what a resource is if it is no topic of API group ``group`` but one of another; else empty text."""
-    found = version.partition("/")[0]
-    if kind == "Template":
-        return f"{LOOKS_LIKE_TEMPLATE} (kind Template): render it first (oc process)"
-    if "Topic" not in kind or not found or found == group:
-        return ""
-    if found == API_GROUP:
-        return f"a {kind} of {found}, which needs no import"
-    if found in IMPORTERS:
-        return f"a {kind} of {found}: import it as {IMPORTERS[found]}"
-    return f"a {kind} of {found}, which is not imported"
-
-
-def take_metadata(top: Fields, honoured: Iterable[str]) -> Metadata:
-    """Return the metadata of a resource; count what servers set, name marks that are not ``honoured``."""
-    top.pass_over("status")
-    metadata = top.take_fields("metadata")
-    metadata.pass_over(*_SERVER_SET)
-    sections: dict[str, dict[str, str]] = {}
-    marks: dict[str, str] = {}
-    for section in ("labels", "annotations"):
-        texts = sections[section] = metadata.take_texts(section)
-        inner = metadata.take_fields(section)
-        for key, text in [*texts.items()]:
-            if any(fnmatchcase(key, pattern) for pattern in _BOOKKEEPING):
-                inner.pass_over(key)
-            elif key in honoured:
-                marks[key] = text
-            elif key.partition("/")[0].endswith(_DOMAINS):
-                inner.leave_out(key, "a mark of another tool, which topiarist does not know")
-            else:
-                continue
-            del texts[key]
-    metadata.leave_out("deletionTimestamp", "the resource is being deleted, so its topic is not imported")
-    found = Metadata(
-        metadata.take_text("name"),
-        metadata.take_text("namespace"),
-        **sections,
-        marks=marks,
-        is_deleted="deletionTimestamp" in metadata,
+    lists = topic.assignment
+    sizes = (
+        ("partitions", len(lists) if lists else topic.partitions, spec.create_partitions),
+        ("replicationFactor", len(lists[0]) if lists else topic.replication_factor, spec.create_replication_factor),
     )
-    metadata.finish()
-    return found
+    for name, found, wanted in sizes:
+        if found is not None and found != wanted:
+            yield f"{where}: {name} is {found}, {_describe_origin(spec, name)} has {wanted or 'none'}"
+    for key, text in sorted(topic.config.items()):
+        declared = spec.config.get(key)
+        if declared is None or not is_equivalent(key, text, declared):
+            has = "does not set it" if declared is None else f"has {declared}"
+            yield f"{where}: {key} is {text}, {_describe_origin(spec, 'config', key)} {has}"
+
+
+def _describe_origin(spec: TopicSpec, *path: str) -> str:
+    return str(find_origin(spec, *path).locate() or "the manifest")

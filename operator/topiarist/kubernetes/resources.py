@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from topiarist.errors import FieldPath, Location, SchemaError
-from topiarist.importers.formats import read_kafka_topic
+from topiarist.importers.resources import read_kafka_topic
 from topiarist.model import spec
 from topiarist.model.spec import Manifest, TopicSource
 from topiarist.schema import check, load

@@ -463,10 +463,16 @@ _OTHER_OWNERS = frozenset({"kyverno.io"})
 """API groups with a kind and fields of the same names as topiarist's."""
 
 _TOPIC_KINDS = ("KafkaTopic", "KafkaTopicList")
-IMPORTERS = {"kafka.strimzi.io": "strimzi", "kafka.jikkou.io": "jikkou"}
+IMPORTERS = {
+    "kafka.banzaicloud.io": "koperator",
+    "kafka.jikkou.io": "jikkou",
+    "kafka.strimzi.io": "strimzi",
+    "platform.confluent.io": "cfk",
+}
 """The formats of ``topiarist import`` for the API groups of topics of other tools."""
 
 _WITHOUT_API_VERSION = (
+    ({"asyncapi"}, "asyncapi"),
     ({"context", "projects"}, "julie"),
     ({"meta", "spec"}, "topicctl"),
     ({"topics"}, "kafka-gitops"),
@@ -509,7 +515,7 @@ def _version_error(version: object, kind: object) -> SchemaError:
 def foreign_document_error(body: Any) -> SchemaError | None:
     """Return the error of a document that is not meant for topiarist; None if other tools may have it beside.
 
-    Topics of Strimzi and Jikkou are errors: a run would pass over topics that the user declares.
+    Topics of other tools are errors: a run would pass over topics that the user declares.
     """
     if not isinstance(body, dict):
         return SchemaError((), "found no mapping, wanted a document with apiVersion and kind")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from topiarist.adapters.manifests.diagnose import parse_texts, read_foreign_files
@@ -21,9 +21,12 @@ from topiarist.schema.check import check
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "import"
 FILES = {
+    "asyncapi": ["version-2.yaml", "version-3.yaml"],
+    "cfk": ["topics.yaml"],
     "jikkou": ["topics.yaml"],
     "julie": ["descriptor.yaml", "plans.yaml"],
     "kafka-gitops": ["gitops.yaml", "topics.yaml"],
+    "koperator": ["topics.yaml"],
     "strimzi": ["topics.yaml"],
     "terraform": ["state.json"],
     "topicctl": ["topics.yaml"],
@@ -70,22 +73,22 @@ PLACES = [
 
 @pytest.mark.parametrize(("name", "number", "path"), PLACES)
 def test_a_field_that_no_importer_knows_is_named(name: str, number: int, path: tuple[Any, ...]) -> None:
-    """Whatever mapping it is in: it is left out, or its mapping is, or it is a config or a label of a document."""
+    """Whatever mapping it is in: it or a mapping above is named, or it is a config or a label of a document."""
     documents = copy.deepcopy(_read(name))
     inner = documents[number].body
     for step in path:
         inner = inner[step]
     inner[UNKNOWN] = UNKNOWN
-    result = import_documents(name, documents, "prod")
+    result = import_documents(name, documents, {"": "prod"})
     above = [".".join(map(str, path[:length])) for length in range(len(path) + 1)]
-    fields = {each.field for each in result.left_out}
+    fields = {each.field for each in (*result.left_out, *result.passed_over)}
     assert _mentions(result, UNKNOWN) or not fields.isdisjoint(above)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_document_is_valid(name: str) -> None:
     """Topics that a manifest cannot describe are left out, so that the result validates."""
-    result = import_documents(name, _read(name), "prod")
+    result = import_documents(name, _read(name), {"": "prod"})
     assert result.documents
     assert not any(map(check, result.documents))
     assert {body["metadata"]["name"] for body in result.documents} == {
@@ -111,6 +114,13 @@ KEYS = [
     "root_module",
     "resources",
     "items",
+    "asyncapi",
+    "channels",
+    "servers",
+    "bindings",
+    "kafka",
+    "topicConfiguration",
+    "$ref",
     "partitions",
     "replicas",
     "placement",
@@ -122,6 +132,7 @@ JSON = st.recursive(
     | st.booleans()
     | st.integers()
     | st.floats()
+    | st.sampled_from(["3.0.0", "2.6.0", "#/channels/a", "#/a"])
     | st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
     max_leaves=20,
@@ -129,6 +140,10 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.lists(JSON, max_size=3))
+@example("asyncapi", [{"asyncapi": "2.6.0", "servers": {"a": "kafka"}, "channels": {"a": {"servers": "a"}, "b": 1}}])
+@example(
+    "terraform", [{"values": {"root_module": {"resources": [{"type": "aws_msk_topic", "values": {"configs": []}}]}}}]
+)
 def test_no_input_ends_in_an_exception(name: str, bodies: list[Any]) -> None:
     """Documents of any shape are left out, and what is imported is valid."""
     documents = [each for body in bodies for each in _parse(json.dumps(body).encode())]
@@ -137,9 +152,11 @@ def test_no_input_ends_in_an_exception(name: str, bodies: list[Any]) -> None:
 
 
 def test_secrets_of_other_resources_are_never_shown() -> None:
-    """A state of Terraform has passwords in outputs and resources."""
-    result = import_documents("terraform", _read("terraform"))
-    assert not _mentions(result, "planted-Hedge15")
+    """A state of Terraform has passwords in outputs and resources, and in the topics of Confluent Cloud."""
+    for file in ("state.json", "planned.json"):
+        data = (EXAMPLES / "terraform" / file).read_bytes()
+        assert b"planted-Hedge15" in data
+        assert not _mentions(import_documents("terraform", _parse(data)), "planted-Hedge15")
 
 
 def test_files_are_read_with_lines_and_errors_have_places(tmp_path: Path) -> None:

@@ -90,7 +90,9 @@ def test_documents_of_other_tools_are_ignored(body: dict[str, Any]) -> None:
     [
         ("kafka.strimzi.io/v1beta2", "KafkaTopic", "topiarist import strimzi"),
         ("kafka.jikkou.io/v1beta2", "KafkaTopicList", "topiarist import jikkou"),
-        ("platform.confluent.io/v1beta1", "KafkaTopic", "kind: Topic of apiVersion: topiarist.dev/v1"),
+        ("platform.confluent.io/v1beta1", "KafkaTopic", "topiarist import cfk"),
+        ("kafka.banzaicloud.io/v1alpha1", "KafkaTopic", "topiarist import koperator"),
+        ("eventstreams.ibm.com/v1beta2", "KafkaTopic", "kind: Topic of apiVersion: topiarist.dev/v1"),
     ],
 )
 def test_topics_of_other_tools_are_errors_with_the_way_to_import_them(version: str, kind: str, hint: str) -> None:
@@ -132,6 +134,7 @@ def test_a_misspelt_key_of_the_identity_is_named(key: str, name: str) -> None:
     ("body", "form"),
     [
         ({"topics": {"a": {"partitions": 1}}}, "kafka-gitops"),
+        ({"asyncapi": "3.0.0", "info": {}}, "asyncapi"),
         ({"context": "a", "projects": []}, "julie"),
         ({"meta": {"name": "a"}, "spec": {}}, "topicctl"),
     ],

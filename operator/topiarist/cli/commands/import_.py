@@ -1,4 +1,4 @@
-"""The ``topiarist import`` command: write the topics of another tool's files as manifests.
+"""The ``topiarist import`` command: write the topics of another tool's files as manifests, or compare them with some.
 
 Reads files only. Each field of the input is either in a manifest or named on stderr, with its place and the reason.
 """
@@ -17,11 +17,22 @@ from topiarist.adapters.manifests.diagnose import read_foreign_files
 from topiarist.cli import options, terminal
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Reason, TopiaristError
 from topiarist.importers.formats import FORMATS, ImportResult, import_documents
-from topiarist.importers.topic import ForeignDocument
-from topiarist.text import format_count, printable
+from topiarist.importers.topic import ForeignDocument, find_differences
+from topiarist.text import format_count, printable, quote
 
-_ITEM = re.compile(r"^(?:items\.)?[0-9]+\.")
-"""The start of the path of a resource in a list."""
+_ITEM = re.compile(r"^(?:items\.)?[0-9]+\.|(?<=^channels\.).*\.(?=[^.]+$)")
+"""The part of a path that leads to a resource in a list, or to a channel."""
+
+
+def _parse_clusters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Return the names of clusters by those of the input; the key of topics that name none is empty."""
+    clusters: dict[str, str] = {}
+    for value in values:
+        found, _, name = value.rpartition("=")
+        if not name or found in clusters:
+            raise click.BadParameter(f"found {quote(value)}, wanted NAME once, or FOUND=NAME once for each name found")
+        clusters[found] = name
+    return clusters
 
 
 @click.command(
@@ -30,17 +41,24 @@ _ITEM = re.compile(r"^(?:items\.)?[0-9]+\.")
     epilog="""\b
 Examples:
   topiarist import topicctl topics/ --out manifests
-  topiarist import strimzi kafka-topics.yaml --cluster prod
-  terraform show -json | topiarist import terraform - --cluster prod --out manifests
+  terraform show -json | topiarist import terraform - --cluster lkc-abc123=prod --out manifests
+  topiarist import asyncapi api.yaml --check topics --check clusters.yaml --exit-code
 
 \b
-Exit codes: 0 imported; 1 if a document could not be read, or nothing was imported; 2 usage error;
-with --exit-code 4 if anything was left out that a user wrote.
+Exit codes: 0 imported; 1 if a document could not be read, or nothing was imported; 2 usage error.
+With --exit-code also: 3 with --check if topics differ; 4 if anything was left out that a user wrote.
 """,
 )
 @options.argument("source", metavar="FORMAT", type=click.Choice(sorted(FORMATS)))
 @options.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@options.option("--cluster", default="", metavar="NAME", help="Cluster of the topics that name none.")
+@options.option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    callback=_parse_clusters,
+    metavar="[FOUND=]NAME",
+    help="Cluster of the topics that name none, or the name FOUND. Can be repeated.",
+)
 @options.option(
     "--out",
     "folder",
@@ -48,45 +66,81 @@ with --exit-code 4 if anything was left out that a user wrote.
     metavar="DIR",
     help="Folder to write to, one file for each topic; it must not exist, or be empty. Without it: standard output.",
 )
-@options.option("--exit-code", "tells_left_out", is_flag=True, help="End with 4 if anything was left out.")
+@options.option(
+    "--check",
+    multiple=True,
+    type=click.Path(),
+    metavar="PATH",
+    help="Print where the topics differ from these manifests and their Clusters, and no manifests. Can be repeated.",
+)
+@options.option("--exit-code", is_flag=True, help="End with 3 if topics differ, 4 if anything was left out.")
 @options.option("-q", "--quiet", is_flag=True, help="Do not name what is left out.")
 def command(
-    source: str, paths: tuple[str, ...], cluster: str, folder: Path | None, *, tells_left_out: bool, quiet: bool
+    source: str,
+    paths: tuple[str, ...],
+    clusters: dict[str, str],
+    folder: Path | None,
+    check: tuple[str, ...],
+    **flags: bool,
 ) -> None:
-    """Write the topics of another tool's files as manifests.
+    """Write the topics of another tool's files as manifests, or compare them with manifests.
 
-    FORMAT is the tool: jikkou, julie, kafka-gitops, strimzi, terraform or topicctl. PATH is a file, a folder with
-    *.yaml and *.yml, or - for standard input. Fields without a counterpart are named with their place, never dropped in
-    silence. A document that cannot be read does not stop the others. Nothing is read from a cluster: compare the
-    manifests with it by topiarist plan.
+    FORMAT is asyncapi, cfk (Confluent for Kubernetes), jikkou, julie, kafka-gitops, koperator, strimzi, terraform or
+    topicctl. PATH is a file, a folder with *.yaml and *.yml, or - for standard input. Fields without a counterpart are
+    named with their place. A document that cannot be read does not stop the others. Nothing is read from a cluster.
     """
+    if folder is not None and check:
+        raise click.UsageError("--out cannot be combined with --check, which writes no manifests")
     if folder is not None:
         atomic_files.require_empty_folder(folder)
     found = [*read_foreign_files(paths, sys.stdin.buffer)]
-    result = import_documents(source, [each for each in found if isinstance(each, ForeignDocument)], cluster)
-    if folder is None:
+    documents = [each for each in found if isinstance(each, ForeignDocument)]
+    result = import_documents(source, documents, clusters, may_repeat=bool(check))
+    differs = False
+    if check:
+        differs = _print_differences(result, check, quiet=flags["quiet"])
+    elif folder is None:
         terminal.print_result(yaml_text.dump_documents(result.documents) if result.documents else "")
     elif result.documents:
         files = {f"{body['metadata']['name']}.yaml": yaml_text.dump_file(body) for body in result.documents}
         atomic_files.write_folder(folder, files)
-    if not quiet:
-        _log_result(result, folder)
+    if not flags["quiet"]:
+        _log_account(result)
+    if not flags["quiet"] and not check:
+        where = f" into {folder}" if folder else ""
+        left = f", {format_count(len(result.left_out), 'field')} left out" if result.left_out else ""
+        terminal.log(f"imported {format_count(len(result.documents), 'topic')}{where}{left}")
     if errors := [each for each in found if isinstance(each, Diagnostic)]:
         raise InvalidManifests(errors)
     if not result.documents:
         raise TopiaristError(Reason.INVALID_MANIFEST, "found no topic to import")
-    if tells_left_out and result.left_out:
-        raise click.exceptions.Exit(int(Exit.REFUSED))
+    if flags["exit_code"] and (differs or result.left_out):
+        raise click.exceptions.Exit(int(Exit.CHANGES if differs else Exit.REFUSED))
 
 
-def _log_result(result: ImportResult, folder: Path | None) -> None:
-    """Log what is left out, what servers and tools have set, and the number of topics."""
+def _print_differences(result: ImportResult, paths: tuple[str, ...], *, quiet: bool) -> bool:
+    """Print where topics differ from manifests, and return whether any does."""
+    from topiarist.runs.inputs import load_manifests
+
+    settings = terminal.Settings(paths=paths, verbosity=-1 if quiet else 0)
+    listener = terminal.TerminalListener(settings)
+    specs = load_manifests(settings, listener, offline=True, with_policies=False).desired.specs
+    if not any(specs.values()):
+        hint = "give the folder of Topics, and the Cluster documents that they name"
+        raise TopiaristError(Reason.INVALID_MANIFEST, "--check: found no topic of a known cluster", hint)
+    differences = [*find_differences([topic for topic, _ in result.topics], specs)]
+    lines = [*dict.fromkeys(terminal.sanitize_lines(str(each)) + "\n" for _, each in differences)]
+    count = len({(topic.cluster, topic.name) for topic, _ in differences})
+    total = format_count(len({(topic.cluster, topic.name) for topic, _ in result.topics}), "topic")
+    terminal.print_result("".join([*lines, f"{count:,} of {total} {'differs' if count == 1 else 'differ'}\n"]))
+    return bool(differences)
+
+
+def _log_account(result: ImportResult) -> None:
+    """Log what is left out, and what describes no topic."""
     for each in result.left_out:
         terminal.log(f"left out: {printable(str(each), 4096)}")
     if result.passed_over:
         names = sorted({_ITEM.sub("", each.field) for each in result.passed_over})
         count = format_count(len(result.passed_over), "field")
-        terminal.log(f"passed over {count} that a server or a tool has set: {printable(', '.join(names), 4096)}")
-    where = f" into {folder}" if folder else ""
-    left = f", {format_count(len(result.left_out), 'field')} left out" if result.left_out else ""
-    terminal.log(f"imported {format_count(len(result.documents), 'topic')}{where}{left}")
+        terminal.log(f"passed over {count} that describe no topic: {printable(', '.join(names), 4096)}")
