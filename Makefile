@@ -179,7 +179,7 @@ bench-operator: need-java .venv/ready  ## figures of the operator beside a real 
 	@tools/kube/build.sh >/dev/null
 	@TOPICS="$(TOPICS)" $(SCRIPT) benchmarks.kubernetes.run
 
-bench-drift: need-java .venv/ready  ## figures of drift reports over sample fleets, as JSON; RUNS=1 PARTS="alike own lists random differ large scaling live"
+bench-drift: need-java .venv/ready  ## figures of drift reports over sample fleets, as JSON; RUNS=1 PARTS="alike own lists random differ large scaling store live"
 	@RUNS="$(RUNS)" PARTS="$(PARTS)" $(SCRIPT) benchmarks.drift.run
 
 bench-moves: need-java .venv/ready  ## figures of moves for 100,000 partitions, and of the requests of a run, as JSON

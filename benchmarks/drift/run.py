@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.common import ROOT, compile_package, describe_machine, make_memory_folder, topiarist_command
 from benchmarks.drift.processes import MeasuredRun, measure_roles, start_process
@@ -26,6 +27,8 @@ from support.drift import hard_fleets
 from support.drift.hard_fleets import HardFleet
 from support.repo.packages import build, copy_sources
 from support.spark.cluster import StandaloneCluster
+from support.spark.jars import fetch_jars
+from support.spark.s3 import BUCKET, S3A, serve_bucket
 
 FLEETS: Mapping[str, tuple[str, int, int]] = {
     "alike": ("alike", 1000, 1000),
@@ -38,6 +41,9 @@ FLEETS: Mapping[str, tuple[str, int, int]] = {
 """The maker, the clusters and the topics of each cluster, by part."""
 
 SCALING = ("own", 3000, 1000)
+
+STORED = (300, 1000, 0.05)
+"""The clusters, the topics of each, and the share that differs, of the fleet whose snapshots and reports are in S3."""
 
 RUNS = 1
 
@@ -55,10 +61,15 @@ def spark_cluster(folder: Path, workers: int) -> Iterator[tuple[StandaloneCluste
 
 
 def run_spark(
-    cluster: StandaloneCluster, files: tuple[Path, ...], entry: Path, *words: str | Path, memory: str = "1g"
+    cluster: StandaloneCluster,
+    files: tuple[Path, ...],
+    entry: Path,
+    *words: str | Path,
+    memory: str = "1g",
+    conf: Mapping[str, str] = {},
 ) -> MeasuredRun:
     """Run a script on a cluster; raise if it fails."""
-    conf = {"spark.pyspark.python": sys.executable, "spark.driver.memory": memory}
+    conf = {"spark.pyspark.python": sys.executable, "spark.driver.memory": memory, **conf}
     submitted = cluster.submit(entry, *words, files=files, conf=conf)
     run = measure_roles(submitted, [cluster.master.group, *(worker.group for worker in cluster.workers)])
     if run.exit_code:
@@ -144,6 +155,43 @@ def measure_scaling(runs: int) -> Figure:
         return figures | {f"{name}_ratio": _ratio(stages[1][name], stages[0][name]) for name in ("cold", "warm")}
 
 
+def measure_store() -> Figure:
+    """Measure whole reports from S3 to S3: by one process, a pool of two, and Spark with one and two workers.
+
+    The server of S3 is on this machine and has a part of its two cores, more for the faster runner.
+    """
+    clusters, topics, share = STORED
+    s3a_jars = ",".join(map(str, fetch_jars()))
+    with make_memory_folder() as memory, serve_bucket() as bucket, patch.dict(os.environ, bucket.environment):
+        folder = Path(memory)
+        sample = hard_fleets.make_differ(folder, clusters, topics, share)
+        bucket.upload(sample.snapshots, "snapshots")
+        figures: Figure = {"clusters": clusters, "topics": sample.topics}
+
+        def words(scheme: str, out: str) -> list[str]:
+            stored = [f"{scheme}://{BUCKET}/{name}" for name in ("snapshots", out)]
+            return [str(sample.manifests), "--snapshots", stored[0], "--out", stored[1], "-q"]
+
+        for jobs in (1, 2):
+            command = topiarist_command("drift", *words("s3", f"jobs-{jobs}"), "--jobs", str(jobs))
+            figures[f"jobs-{jobs}"] = measure_roles(start_process(command)).summarize()
+        entry = ROOT / "operator" / "topiarist" / "spark_submit.py"
+        conf = {**S3A, "spark.jars": s3a_jars, "spark.hadoop.fs.s3a.endpoint": bucket.endpoint}
+        for workers in (1, 2):
+            with spark_cluster(folder, workers) as (cluster, files):
+                run = run_spark(cluster, files, entry, *words("s3a", f"workers-{workers}"), conf=conf)
+            figures[f"workers-{workers}"] = run.summarize()
+        reports = [
+            bucket.read_report(name)["findings.jsonl"] for name in ("jobs-1", "jobs-2", "workers-1", "workers-2")
+        ]
+        figures["same_bytes"] = reports[1:] == reports[:-1]
+        figures["findings"] = reports[0].count(b"\n")
+    return figures | {
+        f"{name}_ratio": _ratio(figures[f"{name}-2"]["seconds"], figures[f"{name}-1"]["seconds"])
+        for name in ("jobs", "workers")
+    }
+
+
 def _ratio(one: float, other: float) -> float:
     return round(one / other, 2)
 
@@ -169,6 +217,8 @@ def check_gates(figures: Mapping[str, Figure]) -> dict[str, bool]:
         if "same_bytes" not in figure:
             continue
         held[f"G14: {name}: all runners write the same bytes"] = figure["same_bytes"]
+        if name not in FLEETS:
+            continue
         one = figure["jobs-1"]
         mib = max(role["peak_mib"] for role in one["roles"].values())
         if name in MAX_MIB:
@@ -191,11 +241,11 @@ def check_gates(figures: Mapping[str, Figure]) -> dict[str, bool]:
 
 
 def main() -> int:
-    """Print all figures, or those of PARTS="alike own lists random differ large scaling live"; 1 if a gate fails."""
+    """Print all figures, or those of ``PARTS``, which are named by ``make help``; return 1 if a gate fails."""
     compile_package()
     runs = int(os.environ.get("RUNS") or RUNS)
     parts: dict[str, Callable[[], Figure]] = {name: partial(measure_fleet, name, runs) for name in FLEETS}
-    parts |= {"scaling": lambda: measure_scaling(runs), "live": lambda: measure_live(200)}
+    parts |= {"scaling": lambda: measure_scaling(runs), "store": measure_store, "live": lambda: measure_live(200)}
     chosen = (os.environ.get("PARTS") or " ".join(parts)).split()
     found = {name: parts[name]() for name in chosen}
     held = check_gates(found)

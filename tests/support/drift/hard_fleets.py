@@ -85,13 +85,13 @@ def make_random(folder: Path, clusters: int, topics: int) -> HardFleet:
     return fleet._replace(expected=None)
 
 
-def make_differ(folder: Path, clusters: int, topics: int) -> HardFleet:
+def make_differ(folder: Path, clusters: int, topics: int, share: float = DIFFERING_SHARE) -> HardFleet:
     """Write clusters with the same topics, most of them with a value that no manifest has and no other topic has."""
     expected = set[FindingKey]()
     random = Random(3)
 
     def change(cluster: int, topic: int, line: bytes) -> bytes:
-        if random.random() >= DIFFERING_SHARE:
+        if random.random() >= share:
             return line
         expected.add((cluster_name(cluster), topic_name(topic), "config", "config.retention.ms"))
         start, _, rest = line.partition(b'"retention.ms":"')
