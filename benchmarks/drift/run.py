@@ -43,7 +43,7 @@ FLEETS: Mapping[str, tuple[str, int, int]] = {
 SCALING = ("own", 3000, 1000)
 
 STORED = (300, 1000, 0.05)
-"""The clusters, the topics of each, and the share that differs, of the fleet whose snapshots and reports are in S3."""
+"""The fleet in S3: its clusters, the topics of each, and the share of the topics that differs."""
 
 RUNS = 1
 
