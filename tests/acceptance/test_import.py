@@ -502,6 +502,13 @@ CASES = {
             "file.yaml:7: channels.b.bindings.amqp (0 entries): topiarist has no counterpart",
         ),
     ),
+    "a server with a name that no Cluster has": Case(
+        "asyncapi",
+        "servers: {Prod_1: {protocol: kafka}}\n" + _channel("partitions: 1"),
+        {},
+        ('topic orders: spec.clusters[0]: found "Prod_1", wanted', ": give --cluster Prod_1=NAME"),
+        code=Exit.ERROR,
+    ),
     "another version of AsyncAPI": Case(
         "asyncapi",
         "asyncapi: 1.2.0\ntopics: {a: {}}\n---\nopenapi: 3.1.0\n---\n- text\n",
@@ -671,6 +678,19 @@ def test_a_document_is_checked_against_manifests(
     assert found.out.startswith(out), found.err
     assert found.code == code, found.err
     assert run_topiarist("import", "asyncapi", "file.yaml", "--check", "topics", *options).code == Exit.DONE
+
+
+@pytest.mark.parametrize(("part", "left_out"), [("{}", 0), ("{y: {partitions: 3}}", 0), ("{y: {partitions: 6}}", 1)])
+def test_two_servers_may_be_one_cluster(
+    part: str, left_out: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A channel is one topic of the cluster then; values that one of the servers has alone are named."""
+    monkeypatch.chdir(tmp_path)
+    servers = "servers: {x: {protocol: kafka}, y: {protocol: kafka}}\n"
+    (tmp_path / "file.yaml").write_text(servers + _channel(f"partitions: 3, envServerOverrides: {part}"))
+    found = run_topiarist("import", "asyncapi", "file.yaml", "--cluster", "x=prod", "--cluster", "y=prod")
+    assert _specs(found) == {"orders": {"clusters": ["prod"], "partitions": 3}}
+    assert found.err.count("declared twice, first in file.yaml:6") == left_out
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,10 @@ _WANTED = "give the output of terraform show -json"
 
 
 class _State(NamedTuple):
-    """The account of a state: resources that are no topics by type, and unknown values of a plan by address."""
+    """The account of a state: resources that are no topics by type, unknown values of a plan by address.
+
+    ``arns`` has the first cluster of MSK of each name.
+    """
 
     counts: Counter[str]
     unknown: Mapping[str, Fields]
@@ -167,32 +170,33 @@ def _import_module(module: Fields, state: _State) -> Iterator[ImportedTopic]:
             config=values.take_json(names.config).read_config()
             if isinstance(values.take(names.config), str)
             else values.take_config(names.config),
-            cluster=_take_cluster(values),
+            cluster=_take_cluster(values, state.arns),
         )
         for name in names.derived:
             values.take(name)
         values.take_unset()
         values.finish()
-        first = state.arns.setdefault(topic.cluster, values.take_text("cluster_arn"))
-        if not topic.name:
-            values.refuse("found no name")
-        elif first != values.take_text("cluster_arn"):
-            values.refuse(f"topic {topic.name}: its cluster has the same name as {first}")
-        else:
+        if topic.name:
             yield topic
+        else:
+            values.refuse("found no name")
     for child in module.take_list("child_modules"):
         yield from _import_module(child, state)
 
 
-def _take_cluster(values: Fields) -> str:
-    """Return the id of a cluster of Confluent Cloud, or the name in the ARN of one of MSK, as a name of a Cluster."""
+def _take_cluster(values: Fields, arns: dict[str, str]) -> str:
+    """Return the id of a cluster of Confluent Cloud, or the name in the ARN of one of MSK; else empty text.
+
+    If another cluster of MSK has the same name, the result is the ARN.
+    """
     found = ""
     for block in values.take_list("kafka_cluster"):
         found = block.take_text("id")
         block.finish()
     arn = values.take_text("cluster_arn")
     match = _MSK_CLUSTER.fullmatch(arn)
-    return match["name"].lower() if match else found or arn
+    name = match["name"].lower() if match else found or arn
+    return name if arns.setdefault(name, arn) == arn else arn
 
 
 # Topics of topicctl: one topic a document, beside documents of clusters.
@@ -439,7 +443,6 @@ def _import_channel(channel: Fields, name: str, protocols: Mapping[str, str]) ->
         )
         part.finish()
     fields.pass_over("bindingVersion")
-    channel.take("address")
     channel.pass_over(*_OF_MESSAGES)
     for each in (overrides, fields, bindings, channel):
         each.finish()

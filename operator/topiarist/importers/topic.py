@@ -378,7 +378,7 @@ def build_documents(
         same = found[topic.cluster, topic.name]
         if may_repeat or not same:
             same.append(topic)
-        elif same[0].fields is not topic.fields:
+        elif same[0] != topic:
             topic.fields.refuse(f"topic {topic.name} is declared twice, first in {same[0].fields.place}")
     documents = []
     for on in sorted({cluster for cluster, _ in found}):
@@ -386,9 +386,12 @@ def build_documents(
         names = assign_document_names(members, on)
         for topic in chain.from_iterable(members.values()):
             document = build_document(topic, names[topic.name])
-            if problem := next(iter(check.check(document)), None):
-                topic.fields.refuse(f"topic {topic.name}: {problem.message}")
-            else:
+            problems = check.check(document)
+            of_cluster = [each for each in problems if each.path[:2] == ("spec", "clusters")]
+            for problem in (of_cluster or problems)[:1]:
+                hint = f": give --cluster {topic.cluster}=NAME" if of_cluster else ""
+                topic.fields.refuse(f"topic {topic.name}: {problem.message}{hint}")
+            if not problems:
                 documents.append((topic, document))
     return documents
 

@@ -30,7 +30,7 @@ def _names(left_out: list[LeftOut]) -> list[str]:
         ("a: {b: 1}", {"b": "1"}),
         ("x: 1", {}),
         ("a: {$ref: '#/c'}\nc: {b: 1}", {"b": "1"}),
-        ("a: {$ref: '#/c/d~1e~0f'}\nc: {d/e~f: {b: 2}}", {"b": "2"}),
+        ("a: {$ref: '#/c/d~1e~01'}\nc: {d/e~1: {b: 2}}", {"b": "2"}),
         ("a: {$ref: '#/c/d%20e'}\nc: {d e: {$ref: '#/f'}}\nf: {b: 3}", {"b": "3"}),
     ],
 )
