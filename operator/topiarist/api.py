@@ -46,8 +46,6 @@ from topiarist.output.html import plan as html
 from topiarist.output.markdown import plan as markdown
 from topiarist.output.text import plan as text
 from topiarist.output.text.layout import TextLayout
-from topiarist.ports import PartitionInspector
-from topiarist.reconcile import read_cluster
 from topiarist.runs import inputs, modes
 from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile, wait_for_controllers
 from topiarist.runs.sessions import ClusterSessions
@@ -143,12 +141,8 @@ def read_clusters(settings: RunSettings, listener: RunListener = SILENT) -> Clus
     """
     check_settings(settings)
     specs = inputs.load_clusters(settings, listener)
-
-    def read(name: str, cluster: PartitionInspector) -> ClusterState:
-        return read_cluster(cluster, specs[name].cluster_id)
-
     with ClusterSessions(specs, settings, listener, keep_open=False) as sessions:
-        states = sessions.map_clusters(read)
+        states = sessions.map_clusters(sessions.read)
     return ClusterStates(states, dict(sessions.errors))
 
 

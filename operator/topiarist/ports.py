@@ -17,14 +17,7 @@ from topiarist.model.moves import NO_MOVES, ClearedMoves, MoveProgress, MoveSett
 from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
 from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.policy import CelBindings, Rule, RuleError
-from topiarist.model.state import (
-    AllowedOperations,
-    Capabilities,
-    ClusterState,
-    Freeze,
-    TopicInspection,
-    TopicState,
-)
+from topiarist.model.state import AllowedOperations, Capabilities, ClusterState, Freeze, TopicInspection, TopicState
 from topiarist.model.usage import UsageRead
 
 

@@ -22,10 +22,18 @@ def printable(text: str, max_length: int = 60) -> str:
 
     Unprintable characters are escaped, so that no manifest can move a terminal's cursor or begin a new line.
     """
-    cut = text if len(text) <= max_length else f"{text[: max_length - 3]}..."
-    if cut.isprintable():
-        return cut
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+    return sanitize(text if len(text) <= max_length else f"{text[: max_length - 3]}...")
+
+
+def sanitize(text: str) -> str:
+    r"""Return ``text`` with every non-printable character escaped.
+
+    These are control characters, ANSI sequences, direction marks and surrogates. The escapes are those of Python and
+    JSON: ``\x1b``, ``\u202e``.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def quote(text: str) -> str:
@@ -43,9 +51,22 @@ def escape(text: str) -> str:
     return json.dumps(text if len(text) <= 60 else f"{text[:57]}...")
 
 
-def shorten_list(numbers: Sequence[int]) -> str:
-    """Return numbers as a list for a message: the first twenty, then ``...`` if there are more."""
-    return ", ".join(map(str, numbers[:20])) + (", ..." if len(numbers) > 20 else "")
+def shorten_list(items: Sequence[object], most: int = 20) -> str:
+    """Return numbers or names as a list for a message: the first ``most``, then ``...`` if there are more."""
+    return ", ".join(map(str, items[:most])) + (", ..." if len(items) > most else "")
+
+
+def list_first(
+    items: Sequence[object], most: int, noun: str = "", *, total: int | None = None, separator: str = ", "
+) -> str:
+    """Return the first ``most`` items as a list for a message, and how many more there are: ``a, b and 3 more``.
+
+    With a ``noun`` such as ``other topic`` the rest is ``3 other topics``. ``total`` is the number of all items if
+    there are only the first ones in ``items``.
+    """
+    left = (len(items) if total is None else total) - most
+    rest = format_count(left, noun) if noun else f"{left:,} more"
+    return separator.join(map(str, items[:most])) + (f" and {rest}" if left > 0 else "")
 
 
 _DURATION_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))

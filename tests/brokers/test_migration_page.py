@@ -23,13 +23,7 @@ from support.kafka.jars import NEWEST
 from support.kafka.kafka_fixture import KafkaFixture, KafkaFixtureFactory
 from support.kafka.quorum import CONTROLLER, Quorum
 from support.repo.pages import blocks
-from support.repo.walkthrough import (
-    CommandOutput,
-    PageRun,
-    output_blocks,
-    run_on_brokers,
-    write_outputs,
-)
+from support.repo.walkthrough import CommandOutput, PageRun, output_blocks, run_on_brokers, write_outputs
 from topiarist.adapters.devcluster.seed import CLUSTER_ID
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.errors import Exit, Reason

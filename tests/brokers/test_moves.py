@@ -9,16 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from brokers.moves_fixture import (
-    FETCH_BYTES,
-    MESSAGE,
-    RECORD,
-    Lists,
-    MovesFixture,
-    Traffic,
-    check_done,
-    check_traffic,
-)
+from brokers.moves_fixture import FETCH_BYTES, MESSAGE, RECORD, Lists, MovesFixture, Traffic, check_done, check_traffic
 
 RATE, THROTTLE = 1_048_576, "1MiB"
 """The throttle of the test that measures a copy: in bytes a second, and as the manifest has it."""

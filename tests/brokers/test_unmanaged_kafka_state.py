@@ -9,13 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from brokers.topiarist_runs import (
-    manifest_folder,
-    plan_topics,
-    run_in_process,
-    run_tool,
-    snapshot_rows,
-)
+from brokers.topiarist_runs import manifest_folder, plan_topics, run_in_process, run_tool, snapshot_rows
 from support.kafka.kafka_fixture import KafkaFixture
 from support.zookeeper import write_checker
 from support.zookeeper.write_checker import Tree

@@ -15,7 +15,7 @@ from support.drift.browser import ROW_SELECTOR, open_page
 from support.drift.small_fleet import read_rows
 from topiarist.drift.causes import Causes
 from topiarist.drift.outputs import html
-from topiarist.output.text.layout import sanitize
+from topiarist.text import sanitize
 
 
 def test_every_name_is_shown_as_text(browser: Browser, hostile: Path) -> None:

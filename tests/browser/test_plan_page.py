@@ -17,7 +17,7 @@ from support import plan_pages
 from support.drift.browser import ROW_SELECTOR, OpenedPage, open_page
 from support.drift.generated_reports import HOSTILE_TEXTS
 from topiarist.output.html import plan as page_of_plan
-from topiarist.output.text.layout import sanitize
+from topiarist.text import sanitize
 
 pytestmark = pytest.mark.core
 

@@ -12,13 +12,7 @@ from threading import Event
 import pytest
 
 from faults.conftest import FaultStatistics
-from integration.write_fixtures import (
-    FIRST_TOPIC_WRITE,
-    MANY_SPECS,
-    connect_cluster,
-    lock_nodes_at,
-    topics_by_result,
-)
+from integration.write_fixtures import FIRST_TOPIC_WRITE, MANY_SPECS, connect_cluster, lock_nodes_at, topics_by_result
 from support.cli import forked_runs
 from support.cli.forked_runs import ForkedRuns
 from support.spec_builders import apply_results, plan_specs

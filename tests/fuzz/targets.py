@@ -36,12 +36,7 @@ from topiarist.adapters.kafka_admin.protocol.messages import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
-from topiarist.adapters.kafka_admin.read.metadata import (
-    OVERRIDE,
-    VERSION,
-    TopicOverrides,
-    decode_overrides,
-)
+from topiarist.adapters.kafka_admin.read.metadata import OVERRIDE, VERSION, TopicOverrides, decode_overrides
 from topiarist.adapters.kafka_admin.records.codec import TOPIC_PREFIX, Records, decode_records, encode_topic
 from topiarist.adapters.kafka_admin.records.log import committed_records
 from topiarist.adapters.manifests import diagnose, loader, yaml_text

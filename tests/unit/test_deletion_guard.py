@@ -19,15 +19,7 @@ from topiarist.model.outcome import Result
 from topiarist.model.plan import DeleteTopic, Plan, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
-from topiarist.model.usage import (
-    DAY_S,
-    DeletionCheck,
-    Evidence,
-    GroupType,
-    TopicSample,
-    UsageRead,
-    UsageSettings,
-)
+from topiarist.model.usage import DAY_S, DeletionCheck, Evidence, GroupType, TopicSample, UsageRead, UsageSettings
 from topiarist.planning.planner import make_plan
 from topiarist.usage import TopicGroup, add_groups, add_usage
 

@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from topiarist.model.moves import ReplicaMove
-from topiarist.model.plan import (
-    SAFE_ASSESSMENT,
-    AddPartitions,
-    ConfigItem,
-    DeleteTopic,
-    MoveReplicas,
-    UpdateConfig,
-)
+from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, ConfigItem, DeleteTopic, MoveReplicas, UpdateConfig
 from topiarist.model.usage import (
     DAY_S,
     CurvePoint,

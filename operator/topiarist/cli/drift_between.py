@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 def compare_between(given: Any, settings: Settings) -> Exit:
     """Compare the clusters that ``--between`` names, print the matrix, and return the exit code of the command."""
     from topiarist.drift.cross_cluster import compare_values
-    from topiarist.reconcile import read_cluster
     from topiarist.runs.inputs import require_addresses
     from topiarist.runs.sessions import ClusterSessions
 
@@ -36,7 +35,7 @@ def compare_between(given: Any, settings: Settings) -> Exit:
     clusters = {name: _find_cluster(name, desired) for name in names}
     require_addresses(clusters, settings)
     with ClusterSessions(clusters, settings, terminal.TerminalListener(settings), keep_open=False) as fleet:
-        states = fleet.map_clusters(lambda name, cluster: read_cluster(cluster, clusters[name].cluster_id))
+        states = fleet.map_clusters(fleet.read)
     if fleet.errors or len(states) < len(names):
         return fleet.error_code
     is_selected = _make_selector(clusters, desired, settings)

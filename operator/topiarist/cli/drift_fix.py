@@ -144,8 +144,7 @@ def _diff(name: str, before: str, after: str) -> Iterable[str]:
 
 def _accept(given: Any, rows: Sequence[FindingRow]) -> Exit:
     from topiarist.adapters.manifests.yaml_text import dump_documents
-    from topiarist.drift.baseline import format_baseline
-    from topiarist.drift.repair import make_exceptions
+    from topiarist.drift.repair import format_baseline, make_exceptions
 
     given_by = {name: getattr(given, name) for name in _ACCEPT_OPTIONS}
     if given.fix == "baseline":

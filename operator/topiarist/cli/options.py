@@ -136,7 +136,7 @@ def _env_option(name: str, help_text: str, **settings: Any) -> Callable[[F], F]:
     return option(name, help=help_text, envvar=variable, show_envvar=False, **settings)
 
 
-def _combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+def combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     def add(function: F) -> F:
         for each in reversed(options):
             function = each(function)
@@ -180,7 +180,7 @@ color = _env_option(
     expose_value=False,
 )
 
-verbosity = _combine_options(
+verbosity = combine_options(
     option("-q", "--quiet", is_flag=True, help="Print only the result, no messages. A plan has one line per topic."),
     option("-v", "--verbose", count=True, help="Print more detail, such as all replica lists and notices."),
     color,
@@ -195,7 +195,7 @@ kafka_version = _env_option(
 
 cluster_name = _env_option("--cluster", "Name of the new Cluster document. Default: by the address.", metavar="NAME")
 
-manifests = _combine_options(
+manifests = combine_options(
     paths,
     _clusters_option,
     _path_option(
@@ -213,13 +213,13 @@ manifests = _combine_options(
     verbosity,
 )
 
-clusters = _combine_options(
+clusters = combine_options(
     _clusters_option,
     _env_option("--cluster", "Use only this cluster.", metavar="NAME", shell_complete=complete_cluster),
 )
 """Options of commands that read clusters and no Topic manifests; may be combined with ``paths``."""
 
-selection = _combine_options(
+selection = combine_options(
     _pattern_option("--topic", "Select topics: all others are left out. Can be repeated."),
     _env_option(
         "--selector",
@@ -234,7 +234,7 @@ require_topics = _env_option("--require-topics", "Fail with exit code 1 if the p
 
 connect_timeout = _seconds_option("--connect-timeout", 10.0, "Time limit for connecting to a cluster.")
 
-connection = _combine_options(
+connection = combine_options(
     _env_option(
         "--bootstrap-servers",
         "Address of the cluster's brokers, as host:port,host:port. For runs with a single cluster.",
@@ -275,11 +275,11 @@ any_owner = _owner_option(
 )
 """The ``--owner`` of commands that write to no cluster; it accepts an operator's owner (``k8s/...``) too."""
 
-ownership = _combine_options(
+ownership = combine_options(
     owner, _pattern_option("--take-ownership", "Take ownership of topics that have another owner.")
 )
 
-planning = _combine_options(
+planning = combine_options(
     ownership,
     _pattern_option("--adopt", "Adopt existing topics without an owner that differ from their manifests."),
     _pattern_option("--recreate", "Recreate topics that another client has deleted."),
@@ -314,7 +314,7 @@ planning = _combine_options(
 
 lock_timeout = _seconds_option("--lock-timeout", 60.0, "Time limit for waiting until another run has ended.")
 
-waiting = _combine_options(
+waiting = combine_options(
     _env_option("--wait", "Wait until the controller has initialized new partitions and deleted topics.", is_flag=True),
     _seconds_option("--wait-timeout", 300.0, "With --wait: fail after this time without any progress."),
     _env_option(
@@ -333,7 +333,7 @@ no_wait = _env_option(
     is_flag=True,
 )
 
-freezing = _combine_options(
+freezing = combine_options(
     _env_option(
         "--user",
         "Name of the user who freezes or unfreezes. Default: your user name.",
@@ -346,7 +346,7 @@ freezing = _combine_options(
 
 yes = option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
-applying = _combine_options(
+applying = combine_options(
     _env_option(
         "--allow-risk",
         "Allow changes that may lose data (DataLoss): for the named topics, or for all.",
@@ -375,7 +375,7 @@ evidence = _path_option(
     default="",
 )
 
-in_use = _combine_options(
+in_use = combine_options(
     evidence,
     _env_option(
         "--allow-in-use",
@@ -387,7 +387,7 @@ in_use = _combine_options(
     ),
 )
 
-saved_plan = _combine_options(
+saved_plan = combine_options(
     _file_option("--plan", "plan_file", help="Apply this plan of plan --out, and read no Topic manifests."),
     _file_option("--reviewed", help="Make a new plan, and apply only the changes that this saved plan contains too."),
     _file_option("--report", help="Append the outcome of each topic to this file, as one line of JSON."),

@@ -40,7 +40,6 @@ from topiarist.desired.export import (
 from topiarist.errors import InvalidManifests, Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.output.list import format_summary
-from topiarist.reconcile import read_cluster
 from topiarist.runs.inputs import load_clusters
 from topiarist.runs.sessions import ClusterSessions
 from topiarist.schema import check
@@ -140,7 +139,7 @@ def export_to_folder(settings: Settings, folder: Path, *, use_units: bool) -> in
     cluster = _select_cluster(settings)
     atomic_files.require_empty_folder(folder)
     with ClusterSessions({cluster.name: cluster}, settings, terminal.TerminalListener(settings)) as fleet:
-        states = fleet.map_sessions(lambda _, connected: read_cluster(connected, cluster.cluster_id))
+        states = fleet.map_sessions(fleet.read)
     for state in states.values():
         export = export_cluster(state, cluster, settings.owner, use_units=use_units)
         atomic_files.write_folder(folder, {name: dump.dump_file(body) for name, body in export.files.items()})
@@ -205,7 +204,7 @@ def _export(settings: Settings, *, use_units: bool) -> tuple[dict[str, str], str
     """Return the manifests of a cluster by path, and the summary that names what they leave out."""
     cluster = _select_cluster(settings)
     with ClusterSessions({cluster.name: cluster}, settings, terminal.TerminalListener(settings)) as sessions:
-        states = sessions.map_sessions(lambda _, connected: read_cluster(connected, cluster.cluster_id))
+        states = sessions.map_sessions(sessions.read)
     if not states:  # the error is printed
         raise click.exceptions.Exit(int(sessions.error_code))
     (state,) = states.values()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
     from topiarist.output.text.layout import TextLayout
+    from topiarist.runs.sessions import ClusterSessions
 
 
 # The settings of one command line: those of its run, and those of what it prints.
@@ -228,7 +229,7 @@ def print_error(error: TopiaristError, cluster: str = "") -> None:
 
 def sanitize_lines(text: str) -> str:
     """Return ``text`` without characters that a terminal interprets, except line ends."""
-    from topiarist.output.text.layout import sanitize
+    from topiarist.text import sanitize
 
     return "\n".join(map(sanitize, text.split("\n")))
 
@@ -272,6 +273,18 @@ class TerminalListener(RunListener):
         """Print warnings about manifests."""
         if not self._is_quiet:
             print_warnings(warnings)
+
+
+def open_sessions(settings: Settings, *, keep_open: bool = True) -> ClusterSessions:
+    """Return the sessions of the clusters of a run without topics; errors of single clusters go to stderr.
+
+    Raises ``InvalidManifests`` with every error of the Cluster documents.
+    """
+    from topiarist.runs.inputs import load_clusters
+    from topiarist.runs.sessions import ClusterSessions
+
+    listener = TerminalListener(settings)
+    return ClusterSessions(load_clusters(settings, listener), settings, listener, keep_open=keep_open)
 
 
 def require_interactive(yes: bool, verb: str) -> None:

@@ -113,13 +113,28 @@ def limit_errors(limits: Iterable[Limit]) -> Iterator[Diagnostic]:
             yield Diagnostic(place, f"{limit.title}: found per: {limit.scope.value} and {found}, wanted {wanted}")
 
 
-_Fields = Mapping[str, tuple[str, Callable[[Any], Any]]]
-"""Fields of a document by name, each with its name in ``model`` and its parser."""
+_Fields = Mapping[str, Callable[[Any], Any]]
+"""Fields of a document by name, each with its parser."""
+
+_UPPER = re.compile("[A-Z]")
 
 
-def _take(table: _Fields, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that a document gives, converted; the other fields keep the defaults of their class."""
-    return {field: convert(given[name]) for name, (field, convert) in table.items() if name in given}
+def _take(
+    table: _Fields, given: Mapping[str, Any], *, prefix: str = "", names: Mapping[str, str] = {}
+) -> dict[str, Any]:
+    """Return the fields that a document gives, converted; the other fields keep the defaults of their class.
+
+    A field has the same name in ``model``, in its spelling and with ``prefix``, or the one that ``names`` has for it.
+    """
+    return {
+        names.get(name) or prefix + _to_snake_case(name): convert(given[name])
+        for name, convert in table.items()
+        if name in given
+    }
+
+
+def _to_snake_case(name: str) -> str:
+    return _UPPER.sub(r"_\g<0>", name).lower()
 
 
 def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
@@ -136,8 +151,8 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
         budgets=_parse_budgets(manifest, spec.get("budgets", {})),
         source=manifest.source,
         **ways,
-        **_take(_DEFAULT_FIELDS, spec.get("defaults", {})),
-        **_take(_CLUSTER_FIELDS, spec),
+        **_take(_DEFAULT_FIELDS, spec.get("defaults", {}), prefix="default_"),
+        **_take(_CLUSTER_FIELDS, spec, names={"kafkaVersion": "version"}),
     )
 
 
@@ -207,7 +222,9 @@ def _parse_retention_step(given: Mapping[str, str]) -> RetentionStep:
 
 
 def _parse_evidence(given: Mapping[str, Any]) -> UsageSettings:
-    return UsageSettings(**_take(_EVIDENCE_FIELDS, given), **_take(_OVERSIZED_FIELDS, given.get("oversized", {})))
+    return UsageSettings(
+        **_take(_EVIDENCE_FIELDS, given), **_take(_OVERSIZED_FIELDS, given.get("oversized", {}), prefix="min_")
+    )
 
 
 def _parse_budgets(manifest: Manifest, given: Mapping[str, Any]) -> Budgets:
@@ -252,7 +269,7 @@ def _parse_zookeeper(manifest: Manifest, given: Mapping[str, Any]) -> ZooKeeperA
     assert not isinstance(digest, Kerberos), "the schema gives it no mechanism"
     return ZooKeeperAccess(
         credentials=Credentials(parse_login("sasl"), digest, _parse_tls(manifest, given, "zookeeper")),
-        **_take({"connect": ("connect", str), "maxBuffer": ("jute_max_buffer", int)}, given),
+        **_take({"connect": str, "maxBuffer": int}, given, names={"maxBuffer": "jute_max_buffer"}),
     )
 
 
@@ -268,19 +285,11 @@ def _parse_kafka(manifest: Manifest, given: Mapping[str, Any]) -> KafkaAccess:
 def _parse_records(given: Mapping[str, Any] | str) -> RecordsTopic | None:
     if isinstance(given, str):
         return None  # the one text that the schema takes is None
-    fields: _Fields = {
-        "topic": ("name", str),
-        "transactionalId": ("transactional_id", str),
-        "replicationFactor": ("replication_factor", int),
-    }
-    return RecordsTopic(**_take(fields, given))
+    fields: _Fields = {"topic": str, "transactionalId": str, "replicationFactor": int}
+    return RecordsTopic(**_take(fields, given, names={"topic": "name"}))
 
 
-_KAFKA_FIELDS: _Fields = {
-    "records": ("records", _parse_records),
-    "requestTimeout": ("request_timeout", _parse_seconds),
-    "placement": ("placement", Placement),
-}
+_KAFKA_FIELDS: _Fields = {"records": _parse_records, "requestTimeout": _parse_seconds, "placement": Placement}
 
 
 def _parse_sasl(manifest: Manifest, given: Mapping[str, Any]) -> Sasl:
@@ -318,7 +327,7 @@ def _take_references(
 ) -> dict[str, SecretReference]:
     """Return the references that a document gives below ``path``, by their names in ``model``."""
     return {
-        _UPPER.sub(r"_\g<0>", name).lower(): _parse_secret_reference(manifest, given[name], (*path, name))
+        _to_snake_case(name): _parse_secret_reference(manifest, given[name], (*path, name))
         for name in names
         if name in given
     }
@@ -333,72 +342,55 @@ def _parse_secret_reference(manifest: Manifest, given: Mapping[str, Any], path: 
     return SecretReference(file, given.get("env", ""), place, secret, given.get("command", ""))
 
 
-_UPPER = re.compile("[A-Z]")
 _STORE_REFERENCES = ("keyStore", "keyStorePassword", "trustStore", "trustStorePassword")
 _TLS_REFERENCES = ("ca", "certificate", "key", "keyPassword", *_STORE_REFERENCES)
-_OAUTH_FIELDS: _Fields = {
-    "tokenEndpoint": ("token_endpoint", str),
-    "clientId": ("client_id", str),
-    "clientKeyId": ("client_key_id", str),
-    "scope": ("scope", str),
-    "audience": ("audience", str),
-}
-_IAM_FIELDS: _Fields = {
-    "region": ("region", str),
-    "profile": ("profile", str),
-    "roleArn": ("role_arn", str),
-    "sessionName": ("session_name", str),
-}
+_OAUTH_FIELDS: _Fields = dict.fromkeys(("tokenEndpoint", "clientId", "clientKeyId", "scope", "audience"), str)
+_IAM_FIELDS: _Fields = dict.fromkeys(("region", "profile", "roleArn", "sessionName"), str)
 _DEFAULT_FIELDS: _Fields = {
-    "partitions": ("default_partitions", int),
-    "replicationFactor": ("default_replication_factor", int),
-    "config": ("default_config", _config_texts),
+    "partitions": int,
+    "replicationFactor": int,
+    "config": _config_texts,
 }
 _CLUSTER_FIELDS: _Fields = {
-    "via": ("via", Via),
-    "clusterId": ("cluster_id", str),
-    "kafkaVersion": ("version", parse_version),
-    "rackAwareness": ("rack_awareness", RackAwareness),
-    "profiles": ("profiles", _parse_profiles),
-    "brokerConfig": ("broker_config", _config_texts),
-    "allowUnknownConfigs": ("allow_unknown_configs", tuple),
-    "excludeBrokers": ("exclude_brokers", frozenset),
-    "drainBrokers": ("drain_brokers", frozenset),
-    "moves": ("moves", _parse_moves),
-    "protected": ("protected", tuple),
-    "retentionStep": ("retention_step", _parse_retention_step),
-    "evidence": ("evidence", _parse_evidence),
+    "via": Via,
+    "clusterId": str,
+    "kafkaVersion": parse_version,
+    "rackAwareness": RackAwareness,
+    "profiles": _parse_profiles,
+    "brokerConfig": _config_texts,
+    "allowUnknownConfigs": tuple,
+    "excludeBrokers": frozenset,
+    "drainBrokers": frozenset,
+    "moves": _parse_moves,
+    "protected": tuple,
+    "retentionStep": _parse_retention_step,
+    "evidence": _parse_evidence,
     # An empty list allows no topics.
-    "allowedTopics": ("allowed_topics", lambda rules: tuple(map(_parse_allowed_topics, rules))),
-    "sources": ("sources", lambda kinds: frozenset(map(TopicSource, kinds))),
-    "adopt": ("adopt", tuple),
-    "allowRisk": ("allow_risk", frozenset),
-    "allowDeletion": ("allow_deletion", bool),
-    "driftPolicy": ("drift_policy", DriftPolicy),
+    "allowedTopics": lambda rules: tuple(map(_parse_allowed_topics, rules)),
+    "sources": lambda kinds: frozenset(map(TopicSource, kinds)),
+    "adopt": tuple,
+    "allowRisk": frozenset,
+    "allowDeletion": bool,
+    "driftPolicy": DriftPolicy,
 }
 _EVIDENCE_FIELDS: _Fields = {
-    "deletion": ("deletion", DeletionCheck),
-    "window": ("window", _parse_seconds),
-    "quietFor": ("quiet_for", _parse_seconds),
-    "groups": ("groups", GroupNames),
+    "deletion": DeletionCheck,
+    "window": _parse_seconds,
+    "quietFor": _parse_seconds,
+    "groups": GroupNames,
 }
-_OVERSIZED_FIELDS: _Fields = {"partitions": ("min_partitions", int), "bytesPerDay": ("min_bytes_per_day", parse_bytes)}
+_OVERSIZED_FIELDS: _Fields = {"partitions": int, "bytesPerDay": parse_bytes}
+_BUDGET_COUNTS = ("topics", "newPartitions", "partitionsPerTopic", "deletions", "notifications")
 _BUDGET_FIELDS: _Fields = {
-    "topics": ("topics", int),
-    "newPartitions": ("new_partitions", int),
-    "partitionsPerTopic": ("partitions_per_topic", int),
-    "deletions": ("deletions", int),
-    "changedShare": ("changed_share", _parse_percent),
-    "notifications": ("notifications", int),
-    "movedReplicas": ("moved_replicas", int),
-    "movedPartitions": ("moved_partitions", int),
+    **dict.fromkeys((*_BUDGET_COUNTS, "movedReplicas", "movedPartitions"), int),
+    "changedShare": _parse_percent,
 }
 _MOVE_FIELDS: _Fields = {
-    "allow": ("allow", lambda kinds: frozenset(map(MoveKind, kinds))),
-    "throttle": ("throttle", parse_throttle),
-    "batch": ("batch", lambda limits: BatchLimits(**limits)),
-    "stallAfter": ("stall_after", _parse_seconds),
-    "protected": ("protected", bool),
+    "allow": lambda kinds: frozenset(map(MoveKind, kinds)),
+    "throttle": parse_throttle,
+    "batch": lambda limits: BatchLimits(**limits),
+    "stallAfter": _parse_seconds,
+    "protected": bool,
 }
 
 

@@ -30,7 +30,7 @@ from topiarist.model.spec import (
     find_origin,
 )
 from topiarist.schema.check import did_you_mean
-from topiarist.text import format_count, quote
+from topiarist.text import format_count, list_first, quote
 
 # Errors of topics in one ``coPartitionGroup``: they must ask for equal numbers of partitions on each cluster.
 #
@@ -322,8 +322,7 @@ def unknown_cluster_hint(name: str, clusters: Collection[str]) -> str:
     known = sorted(filter(None, clusters))
     if not known:
         return "add the Cluster document to the paths, or give it with --clusters or --platform"
-    rest = f" and {len(known) - _MAX_LISTED:,} more" if len(known) > _MAX_LISTED else ""
-    listed = f"the clusters of this run are: {', '.join(known[:_MAX_LISTED])}{rest}"
+    listed = f"the clusters of this run are: {list_first(known, _MAX_LISTED)}"
     suggestion = did_you_mean(name, known)
     return f"{suggestion} {listed[0].upper()}{listed[1:]}" if suggestion else listed
 

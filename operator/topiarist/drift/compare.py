@@ -17,13 +17,7 @@ from msgspec.structs import asdict
 
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.drift.cross_cluster import Deviation
-from topiarist.drift.findings import (
-    DriftClass,
-    DriftFinding,
-    FindingRow,
-    make_findings,
-    undeclared_topic_finding,
-)
+from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow, make_findings, undeclared_topic_finding
 from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
 from topiarist.drift.placement import (
     PlacementChecker,

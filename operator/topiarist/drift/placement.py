@@ -45,7 +45,7 @@ from topiarist.planning.moves.planner import (
 )
 from topiarist.planning.moves.throttles import explain_invalid_entry
 from topiarist.planning.moves.topic import find_targets_in_flight
-from topiarist.text import format_count, humanize_bytes, humanize_duration, printable
+from topiarist.text import format_count, humanize_bytes, humanize_duration, list_first, printable
 from topiarist.usage import describe_users, is_dormant
 
 _MAX_CHECKERS = 32
@@ -165,7 +165,9 @@ def _find_drained(spec: TopicSpec, lists: Mapping[int, Replicas], checker: Place
     if held:
         brokers = sorted(checker.drained.intersection(*[chain.from_iterable(held.values())]))
         number = sum(broker in checker.drained for broker in chain.from_iterable(held.values()))
-        actual = f"{format_count(number, 'replica')} on broker {_join(brokers)}; {_example(held)}"
+        actual = (
+            f"{format_count(number, 'replica')} on broker {list_first(brokers, _MAX_SHOWN_BROKERS)}; {_example(held)}"
+        )
         yield _finding(spec, DriftClass.DRAINED, MoveKind.DRAIN, actual)
 
 
@@ -203,11 +205,6 @@ def _finding(spec: TopicSpec, drift_class: DriftClass, kind: MoveKind, actual: s
 def _example(lists: Mapping[int, Replicas]) -> str:
     partition = min(lists)
     return f"for example partition {partition} on {list(lists[partition])}"
-
-
-def _join(brokers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, brokers[:_MAX_SHOWN_BROKERS]))
-    return shown if len(brokers) <= _MAX_SHOWN_BROKERS else f"{shown} and {len(brokers) - _MAX_SHOWN_BROKERS:,} more"
 
 
 # Findings about what is in flight or in use: reassignments, stuck entries, throttles that were left, usage.

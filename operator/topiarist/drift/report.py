@@ -40,12 +40,7 @@ from topiarist.drift.history import (
 from topiarist.drift.outputs import remote
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.rows import NEW, WORSE, RowCompleter
-from topiarist.drift.snapshots import (
-    ClusterInput,
-    SnapshotInventory,
-    UnusedInput,
-    spark_required_reason,
-)
+from topiarist.drift.snapshots import ClusterInput, SnapshotInventory, UnusedInput, spark_required_reason
 from topiarist.drift.storage import is_remote
 from topiarist.drift.task import Caches, LiveCluster, Part, Shipped, Source, encode_line, run_in_processes, work
 from topiarist.errors import Reason, TopiaristError, missing_packages_error

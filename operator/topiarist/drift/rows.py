@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote
 
 from topiarist.desired.shared_specs import ClusterTopicSpecs
-from topiarist.drift.codeowners import Codeowners
 from topiarist.drift.findings import (
     CRITICAL_CLASSES,
     MANIFEST_CLASSES,
@@ -28,7 +27,7 @@ from topiarist.drift.findings import (
     Severity,
     finding_id,
 )
-from topiarist.drift.rules import SeverityRule, apply_rules
+from topiarist.drift.rules import Codeowners, SeverityRule, apply_rules
 from topiarist.errors import FieldPath
 from topiarist.model.spec import Source, TopicSpec, find_origin
 from topiarist.planning.risk import Effect, EffectAssessment, assess_effect

@@ -39,7 +39,7 @@ from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, find_origin
 from topiarist.model.usage import DAY_S, TopicSample, TopicUsage
 from topiarist.ports import RuleEvaluator
 from topiarist.schema.check import did_you_mean
-from topiarist.text import format_count
+from topiarist.text import format_count, list_first
 from topiarist.usage import estimate_copied_bytes, estimate_cut
 
 # Binds the variables that the expression of a policy rule can use to their values.
@@ -433,6 +433,4 @@ def _make_diagnostic(rule: Rule, message: str, hint: str) -> Diagnostic:
 
 def _format_clusters(clusters: Sequence[str]) -> str:
     names = sorted(filter(None, set(clusters)))
-    shown, more = names[:_MAX_SHOWN_CLUSTERS], names[_MAX_SHOWN_CLUSTERS:]
-    rest = f" and {format_count(len(more), 'other cluster')}" if more else ""
-    return f" on {', '.join(shown)}{rest}" if names else ""
+    return f" on {list_first(names, _MAX_SHOWN_CLUSTERS, 'other cluster')}" if names else ""

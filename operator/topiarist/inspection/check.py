@@ -28,7 +28,7 @@ from topiarist.kafka.types import INTERNAL_TOPICS, LAST_ZOOKEEPER_VERSION, LONG_
 from topiarist.model.access import KafkaAccess
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin, find_origin
 from topiarist.model.state import GIVEN, AllowedOperations, Capabilities, ClusterState, ReadError, Support
-from topiarist.text import format_count
+from topiarist.text import format_count, shorten_list
 
 
 class Texts(NamedTuple):
@@ -212,7 +212,7 @@ def _find_on_topics(operation: str, topics: Mapping[str, Collection[str] | None]
     if not said:
         return Support(None, "there is no topic that shows it" if not topics else "the brokers do not say")
     if lacking := sorted(name for name, operations in said.items() if operation not in operations):
-        names = ", ".join(lacking[:_MAX_NAMES]) + (", ..." if len(lacking) > _MAX_NAMES else "")
+        names = shorten_list(lacking, _MAX_NAMES)
         why = f"the user lacks it on {len(lacking):,} of {format_count(len(said), 'topic')}: {names}"
         return Support(False, why, lacks_right=True)
     return GIVEN

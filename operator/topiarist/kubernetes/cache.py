@@ -23,12 +23,13 @@ from topiarist.kubernetes.resources import (
     APPLIED_TO,
     FINALIZER,
     KAFKA_TOPIC,
+    NOT_JUDGED,
     STRIMZI_CLUSTER,
     TOPIC_KINDS,
     Resource,
+    Verdict,
     resource_key,
 )
-from topiarist.kubernetes.strimzi import NOT_JUDGED, Verdict
 from topiarist.model.plan import Issue
 from topiarist.model.policy import Policy
 from topiarist.model.spec import (

@@ -36,7 +36,7 @@ from topiarist.kubernetes.client import ApiError, KubernetesClient
 from topiarist.kubernetes.identity import ClusterIdentities, known_records_id
 from topiarist.kubernetes.moves import MoveTracker
 from topiarist.kubernetes.reconciler import PlanCache, ReconcileRequest, ReconcileResult, reconcile_cluster
-from topiarist.kubernetes.strimzi import TopicOperators, judge
+from topiarist.kubernetes.resources import TopicOperators, judge
 from topiarist.model.access import Access, KafkaAccess, SecretKeyRef, SecretReference, Via, map_references
 from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.policy import Policy, Rule, RuleError

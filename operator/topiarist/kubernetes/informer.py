@@ -25,8 +25,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import client, resources
 from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.strimzi import TopicOperators
+from topiarist.kubernetes.resources import TopicOperators
 from topiarist.schema import load
+from topiarist.text import list_first
 
 MAX_RETRY_DELAY_S = 5.0
 """Maximum seconds between two attempts to list or watch; the first delay is a fifth of it."""
@@ -568,8 +569,6 @@ def _parse_body(body: dict[str, Any], _: Definition | None) -> Definition:
 
 def describe_missing(definitions: Mapping[str, Definition]) -> str:
     """Return what the definitions lack; empty if they lack nothing."""
-    parts = []
-    for each in definitions.values():
-        more = f" and {len(each.missing) - _MAX_FIELDS:,} more" if len(each.missing) > _MAX_FIELDS else ""
-        parts.append(f"{each.name} does not have {', '.join(each.missing[:_MAX_FIELDS])}{more}")
-    return "; ".join(parts)
+    return "; ".join(
+        f"{each.name} does not have {list_first(each.missing, _MAX_FIELDS)}" for each in definitions.values()
+    )

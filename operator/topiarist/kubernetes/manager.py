@@ -28,13 +28,14 @@ from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult
 from topiarist.kubernetes.resources import (
     FINALIZER,
     KAFKA_TOPIC,
+    NOT_JUDGED,
     TOPIC_KINDS,
     Resource,
+    Verdict,
     parse_resource,
     resource_key,
     resource_path,
 )
-from topiarist.kubernetes.strimzi import NOT_JUDGED, Verdict
 from topiarist.output.groups import describe_changes
 
 CLUSTER_READ_TIMEOUT_S = 5.0

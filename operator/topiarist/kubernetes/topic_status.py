@@ -22,7 +22,7 @@ from topiarist.kubernetes.resources import FINALIZER, Resource, error_texts
 from topiarist.model.plan import Issue
 from topiarist.output.groups import describe_changes, list_field_changes
 from topiarist.output.text import plan as plan_
-from topiarist.text import format_count
+from topiarist.text import format_count, list_first
 
 # Conditions of a resource, in the form that ``kubectl wait`` and kstatus read.
 #
@@ -332,8 +332,7 @@ def _printer_columns(parts: Sequence[Status]) -> Status:
     names, sizes = [part["name"] for part in parts], {part["partitions"] for part in parts if "partitions" in part}
     line: dict[str, Any] = {}
     if names:
-        more = f" and {len(names) - _MAX_COLUMN_NAMES:,} more" if len(names) > _MAX_COLUMN_NAMES else ""
-        line["clusterNames"] = f"{', '.join(names[:_MAX_COLUMN_NAMES])}{more}"
+        line["clusterNames"] = list_first(names, _MAX_COLUMN_NAMES)
     if sizes:
         line["partitions"] = str(min(sizes)) if len(sizes) == 1 else f"{min(sizes)}-{max(sizes)}"
     return line
@@ -361,9 +360,7 @@ def _removed_cluster_parts(
 def _format_cluster_names(clusters: Collection[str]) -> str:
     if not clusters:
         return "The operator's namespace has no Cluster"
-    names = sorted(clusters)
-    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-    return f"Clusters in the operator's namespace: {', '.join(names[:_MAX_NAMES])}{more}"
+    return f"Clusters in the operator's namespace: {list_first(sorted(clusters), _MAX_NAMES)}"
 
 
 def _topic_condition(resource: Resource, parts: Sequence[Status], clusters: Collection[str]) -> ReadyCondition:

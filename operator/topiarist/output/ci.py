@@ -25,7 +25,7 @@ from topiarist.adapters.saved_plans.encode import dumps
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
 from topiarist.model.plan import Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.output.groups import NOT_IN_PATHS, count_plan
-from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, sanitize
+from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout
 from topiarist.output.text.plan import format_summary_line
 from topiarist.output.view import (
     ChangeView,
@@ -37,7 +37,7 @@ from topiarist.output.view import (
     view_issue,
     view_topic,
 )
-from topiarist.text import format_count
+from topiarist.text import format_count, sanitize, shorten_list
 
 ERROR, WARNING, NOTICE = "error", "warning", "notice"
 _NO_LOCATION = Location("")
@@ -72,8 +72,7 @@ def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: st
     for annotation, names in sorted(topics.items()):
         subject = names[0] if len(names) == 1 else format_count(len(names), "topic")
         title = f"{subject}{f' on {annotation.cluster}' if annotation.cluster else ''}: {annotation.kind}"
-        more = ", ..." if len(names) > _MAX_NAMES else ""
-        listed = f"\ntopics: {', '.join(names[:_MAX_NAMES])}{more}" if len(names) > 1 else ""
+        listed = f"\ntopics: {shorten_list(names, _MAX_NAMES)}" if len(names) > 1 else ""
         lines.append(_format_command(annotation.level, annotation.location, title, annotation.message + listed))
     for plan in plans:
         title = f"Cluster {plan.cluster}".strip()

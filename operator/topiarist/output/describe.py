@@ -49,11 +49,10 @@ from topiarist.output.text.layout import (
     format_value,
     humanize_config_value,
     join_sections,
-    sanitize,
 )
 from topiarist.output.text.plan import format_cluster_header, format_exceeded_limits, format_topic
 from topiarist.output.view import encode_location, label_notice
-from topiarist.text import format_count
+from topiarist.text import format_count, list_first, sanitize
 
 FORMAT_VERSION = 1
 
@@ -309,22 +308,17 @@ def _describe_placement(description: Description) -> str:
     text = f"placed by Kafka's algorithm {start}"
     if differing := placement.differing_partitions:
         plural = "s" if len(differing) > 1 else ""
-        text = f"lists differ from Kafka's placement ({start}) in partition{plural} {_shorten_numbers(differing)}"
+        shown = list_first(differing, _MAX_SHOWN_NUMBERS)
+        text = f"lists differ from Kafka's placement ({start}) in partition{plural} {shown}"
     if starts := placement.expansion_starts:
-        text += f", expanded at partition{'s' if len(starts) > 1 else ''} {_shorten_numbers(starts)}"
+        text += f", expanded at partition{'s' if len(starts) > 1 else ''} {list_first(starts, _MAX_SHOWN_NUMBERS)}"
     if any(broker.rack for broker in state.brokers) and not placement.rack_aware:
         text += ", racks ignored"
     if list(placement.order) != sorted(placement.order) and not placement.rack_aware:
-        text += f", over brokers in the order {_shorten_numbers(placement.order)}"
+        text += f", over brokers in the order {list_first(placement.order, _MAX_SHOWN_NUMBERS)}"
     elif sorted(placement.order) != [broker.id for broker in state.brokers]:
-        text += f", over brokers {_shorten_numbers(sorted(placement.order))}"
+        text += f", over brokers {list_first(sorted(placement.order), _MAX_SHOWN_NUMBERS)}"
     return text
-
-
-def _shorten_numbers(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_MAX_SHOWN_NUMBERS]))
-    left = len(numbers) - _MAX_SHOWN_NUMBERS
-    return f"{shown} and {left:,} more" if left > 0 else shown
 
 
 def _list_notes(description: Description) -> Iterator[str]:
@@ -353,8 +347,9 @@ def _list_notes(description: Description) -> Iterator[str]:
     if description.phase.blocked_by == IN_PROGRESS and state.bypasses_brokers and not being_deleted:
         yield f"if this does not change, the controller missed the topic: run topiarist nudge {sanitize(name)}"
     if state.batch and (moved := [move for move in state.batch.moves if move.topic == name]):
-        batch, ids = state.batch, _shorten_numbers([move.partition for move in _list_in_flight(moved, description)])
-        if ids:
+        batch, in_flight = state.batch, [move.partition for move in _list_in_flight(moved, description)]
+        if in_flight:
+            ids = list_first(in_flight, _MAX_SHOWN_NUMBERS)
             yield f"batch {batch.batch} of {batch.batches} of moves by owner {batch.owner} moves partition {ids}"
     reassigning = any(partition.has_issue(IssueType.REASSIGNING) for partition in description.partitions)
     if name in state.reassigning_topics and not reassigning:

@@ -37,7 +37,7 @@ from topiarist.output.view import (
     is_record_only,
     view_changes,
 )
-from topiarist.text import format_count, humanize_bytes, printable
+from topiarist.text import format_count, humanize_bytes, list_first, printable
 
 # Changes by key, with old and new values: limited in length and without secrets.
 #
@@ -128,10 +128,7 @@ def _join_old_and_new(fields: Iterable[FieldChange]) -> str:
 
 
 def _join_limited(entries: Iterable[str]) -> str:
-    listed = list(entries)
-    left = len(listed) - MAX_LISTED_FIELDS
-    more = f" and {format_count(left, 'other field')}" if left > 0 else ""
-    return ", ".join(listed[:MAX_LISTED_FIELDS]) + more
+    return list_first([*entries], MAX_LISTED_FIELDS, "other field")
 
 
 def _display_value(key: str, text: str | None) -> str:

@@ -34,19 +34,9 @@ from topiarist.model.access import Via, ZooKeeperAccess, via_of
 from topiarist.model.spec import ClusterSpec, find_origin
 from topiarist.model.state import ClusterState
 from topiarist.model.usage import TopicUsage
-from topiarist.output.text.layout import (
-    BOLD,
-    BOLD_RED,
-    DIM,
-    GREEN,
-    YELLOW,
-    TextLayout,
-    join_sections,
-    sanitize,
-    shorten,
-)
+from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, GREEN, YELLOW, TextLayout, join_sections, shorten
 from topiarist.output.view import encode_location
-from topiarist.text import format_count, to_camel_case
+from topiarist.text import format_count, sanitize, to_camel_case
 
 FORMAT_VERSION = 1
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from topiarist.inspection.moves import MoveStatus, MovingPartition, RecordedThrottle
 from topiarist.model.moves import BatchRecord, MoveProgress, ReplicaMove
-from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections, sanitize
-from topiarist.text import format_count, shorten_list
+from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections
+from topiarist.text import format_count, sanitize, shorten_list
 
 FORMAT_VERSION = 1
 

@@ -22,18 +22,9 @@ from topiarist.errors import Reason
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import ImpliedTopic, Issue, Plan, TopicPlan
-from topiarist.output.text.layout import (
-    BOLD,
-    BOLD_RED,
-    DIM,
-    GREEN,
-    YELLOW,
-    TextLayout,
-    choose_action_column,
-    sanitize,
-)
+from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, GREEN, YELLOW, TextLayout, choose_action_column
 from topiarist.output.view import CLUSTER_WIDE_REASONS
-from topiarist.text import format_count
+from topiarist.text import format_count, sanitize
 
 FORMAT_VERSION = 1
 

@@ -40,7 +40,7 @@ from topiarist.model.plan import (
 from topiarist.model.spec import TopicSpec, ValueOrigin, find_origin
 from topiarist.planning.moves.ledger import make_batches
 from topiarist.planning.risk import assess_lowering
-from topiarist.text import format_count, humanize_bytes
+from topiarist.text import format_count, humanize_bytes, list_first
 
 FROM_CLUSTER_DEFAULTS = "from the cluster's defaults"
 
@@ -396,9 +396,8 @@ def group_risks(assessments: Iterable[tuple[str, RiskAssessment]]) -> list[tuple
     grouped = []
     for assessment, names in sorted(subjects.items(), key=lambda group: -group[0].risk):
         # One more name is not longer than "and 1 more".
-        whole = len(names) <= _MAX_SUBJECTS + 1
-        more = "" if whole else f" and {len(names) - _MAX_SUBJECTS:,} more"
-        grouped.append((assessment, ", ".join(names if whole else names[:_MAX_SUBJECTS]) + more))
+        most = _MAX_SUBJECTS + (len(names) == _MAX_SUBJECTS + 1)
+        grouped.append((assessment, list_first(names, most)))
     return grouped
 
 

@@ -24,14 +24,7 @@ from topiarist.kafka.config_rules import (
     small_segment_message,
 )
 from topiarist.kafka.placement import AssignmentError
-from topiarist.kafka.types import (
-    MIN_KAFKA_VERSION,
-    UNPLACED,
-    KafkaVersion,
-    Replicas,
-    count_replicas,
-    format_version,
-)
+from topiarist.kafka.types import MIN_KAFKA_VERSION, UNPLACED, KafkaVersion, Replicas, count_replicas, format_version
 from topiarist.model.access import Placement
 from topiarist.model.moves import UNLIMITED
 from topiarist.model.plan import (

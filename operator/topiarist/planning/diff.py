@@ -38,12 +38,7 @@ from topiarist.planning.builder import (
     version_hint,
     version_warning,
 )
-from topiarist.planning.moves.topic import (
-    describe_permission,
-    find_forbidding_document,
-    find_moves,
-    permitted_kinds,
-)
+from topiarist.planning.moves.topic import describe_permission, find_forbidding_document, find_moves, permitted_kinds
 from topiarist.planning.risk import assess_config, assess_growth, reassess
 from topiarist.text import format_count
 

@@ -60,9 +60,14 @@ def parse_unmanage_request(arguments: Iterable[str]) -> UnmanageRequest:
     return UnmanageRequest(tuple(names), tuple(patterns))
 
 
-def plan_unmanage(
-    state: ClusterState, cluster: str, request: UnmanageRequest, options: RunOptions
-) -> tuple[Plan, Sequence[str]]:
+class UnmanagePlan(NamedTuple):
+    """The plan to unmanage topics of one cluster, and the names without a record."""
+
+    plan: Plan
+    without_record: Sequence[str]
+
+
+def plan_unmanage(state: ClusterState, cluster: str, request: UnmanageRequest, options: RunOptions) -> UnmanagePlan:
     """Return the plan that unmanages topics, and the names without a record."""
     of_existing_topics = {name: topic.record for name, topic in state.topics.items() if topic.record is not None}
     records = {**state.dangling_records, **of_existing_topics}
@@ -75,7 +80,7 @@ def plan_unmanage(
     planned_names = sorted(name for name in names if name in records or name in state.topic_errors)
     topics = [_plan_release(state, name, records.get(name), options) for name in planned_names]
     plan = planner.plan_without_specs(state, cluster, options.owner, topics)
-    return plan, sorted(names.difference(planned_names))
+    return UnmanagePlan(plan, sorted(names.difference(planned_names)))
 
 
 def _plan_release(state: ClusterState, name: str, record: OwnershipRecord | None, options: RunOptions) -> TopicPlan:

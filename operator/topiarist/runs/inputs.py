@@ -33,7 +33,7 @@ from topiarist.model.policy import Policy
 from topiarist.model.spec import ClusterSpec, Manifest, topic_name
 from topiarist.runs.settings import SILENT, RunListener, RunSettings, WrongSettings
 from topiarist.schema import load as load_
-from topiarist.text import format_count
+from topiarist.text import format_count, list_first
 
 if TYPE_CHECKING:
     from topiarist.drift.exceptions import DriftException
@@ -546,7 +546,6 @@ def _report_ignored_documents(
         if manifest.kind != "Topic" and os.path.realpath(manifest.source.locate().file) not in platform_files
     ]
     if ignored:
-        shown = [f"{each.kind} {each.name} ({each.source.locate()})" for each in ignored[:_MAX_SHOWN_DOCUMENTS]]
-        rest = f" and {len(ignored) - _MAX_SHOWN_DOCUMENTS} more" if len(ignored) > _MAX_SHOWN_DOCUMENTS else ""
-        text = f"ignored {format_count(len(ignored), 'document')} outside --platform: {', '.join(shown)}{rest}"
-        listener.on_message(text)
+        shown = [f"{each.kind} {each.name} ({each.source.locate()})" for each in ignored]
+        listed = list_first(shown, _MAX_SHOWN_DOCUMENTS)
+        listener.on_message(f"ignored {format_count(len(ignored), 'document')} outside --platform: {listed}")

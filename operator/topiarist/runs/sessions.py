@@ -219,9 +219,13 @@ class ClusterSessions:
             return list(self.map_sessions(plan_and_ask).values())
         return list(self.map_clusters(lambda name, cluster: self.make_plan(name, cluster, make)).values())
 
+    def read(self, name: str, cluster: PartitionInspector) -> ClusterState:
+        """Read one cluster. Raises ``WrongCluster`` if it is not the one that its document means."""
+        return read_cluster(cluster, self.specs[name].cluster_id)
+
     def make_plan(self, name: str, cluster: PartitionInspector, make: PlanSource) -> Plan:
         """Read one cluster, and return what ``make`` plans for it, with the usage of its topics."""
-        state = read_cluster(cluster, self.specs[name].cluster_id)
+        state = self.read(name, cluster)
         plan = make(name, cluster, state)
         return plan if self._settings.snapshot else self._add_usage(plan, state)
 

@@ -11,21 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from interleavings.kafka import moves
-from interleavings.kafka.product_run import (
-    FENCED,
-    LOST,
-    Event,
-    Request,
-    build_state,
-    make_automaton,
-)
-from interleavings.kafka.properties import (
-    check_admin_request,
-    check_commit,
-    check_end,
-    check_records,
-    check_report,
-)
+from interleavings.kafka.product_run import FENCED, LOST, Event, Request, build_state, make_automaton
+from interleavings.kafka.properties import check_admin_request, check_commit, check_end, check_records, check_report
 from interleavings.kafka.world import (
     FORWARDING_S,
     AdminRequest,

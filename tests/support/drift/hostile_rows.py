@@ -11,13 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support.drift.small_fleet import (
-    SNAPSHOT_TIME,
-    cluster_state,
-    owned_topic,
-    topic_document,
-    write_manifests,
-)
+from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic, topic_document, write_manifests
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
 
 TOPICS = ("clicks", "orders", "users")

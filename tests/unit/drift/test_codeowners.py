@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topiarist.drift.codeowners import load_codeowners
+from topiarist.drift.rules import load_codeowners
 from topiarist.errors import TopiaristError
 
 GITHUB = r"""

@@ -29,13 +29,7 @@ from support.builders import (
 from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
-from topiarist.filters.review import (
-    BrokerSets,
-    already_satisfied,
-    filter_unreviewed,
-    recheck_saved_plan,
-    review_moves,
-)
+from topiarist.filters.review import BrokerSets, already_satisfied, filter_unreviewed, recheck_saved_plan, review_moves
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings, ReplicaMove
 from topiarist.model.plan import (

@@ -22,9 +22,17 @@ from topiarist.kubernetes.cluster_worker import ClusterWorker
 from topiarist.kubernetes.informer import KafkaTopicInformers
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState
-from topiarist.kubernetes.resources import STRIMZI_FINALIZER, Resource, parse_item, parse_resource
+from topiarist.kubernetes.resources import (
+    ANSWER_S,
+    QUIET_S,
+    STRIMZI_FINALIZER,
+    Resource,
+    Verdict,
+    judge,
+    parse_item,
+    parse_resource,
+)
 from topiarist.kubernetes.status_writer import Event
-from topiarist.kubernetes.strimzi import ANSWER_S, QUIET_S, Verdict, judge
 from topiarist.kubernetes.topic_status import kafka_topic_status, topic_status
 from topiarist.model.plan import Issue
 

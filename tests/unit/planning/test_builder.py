@@ -28,12 +28,7 @@ from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import CreateTopic, Issue
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import APACHE_KAFKA, UNKNOWN, ClusterState, Support, TopicState
-from topiarist.planning.builder import (
-    explain_stale_entry,
-    find_impossible,
-    may_have_problems,
-    stale_entry_warnings,
-)
+from topiarist.planning.builder import explain_stale_entry, find_impossible, may_have_problems, stale_entry_warnings
 
 THROTTLED = replace(PROD_CLUSTER, moves=MoveSettings(frozenset(MoveKind), 1000), drain_brokers=frozenset({6}))
 FREE = replace(THROTTLED, moves=MoveSettings(frozenset(MoveKind), UNLIMITED))

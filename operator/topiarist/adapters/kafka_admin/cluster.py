@@ -18,12 +18,7 @@ from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities, find_mode
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
-from topiarist.adapters.kafka_admin.read.state import (
-    REMEDY_NO_RECORDS,
-    RecordsView,
-    read_capabilities,
-    read_state,
-)
+from topiarist.adapters.kafka_admin.read.state import REMEDY_NO_RECORDS, RecordsView, read_capabilities, read_state
 from topiarist.adapters.kafka_admin.read.sync import read_quorum, sync, sync_to_read
 from topiarist.adapters.kafka_admin.records.codec import NoRecords, Records, TopicRecord, merge_moved, resolve
 from topiarist.adapters.kafka_admin.records.run import ClusterView, LeftRecordsCheck, RecordsRun, check_left_records

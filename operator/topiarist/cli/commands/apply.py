@@ -6,8 +6,8 @@ Each plans, shows the plan, confirms, applies and reports. The modes of ``apply`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec.structs import replace
@@ -19,10 +19,63 @@ from topiarist.errors import Exit
 
 if TYPE_CHECKING:
     from topiarist.cli.terminal import TerminalListener
-    from topiarist.model.plan import Plan
-    from topiarist.planning.without_specs import NudgePlan, UnmanageRequest
-    from topiarist.ports import Cluster, OpenCluster
+    from topiarist.model.outcome import ReconcileReport
+    from topiarist.model.state import ClusterState
+    from topiarist.planning.without_specs import NudgePlan, UnmanagePlan, UnmanageRequest
+    from topiarist.ports import OpenCluster
     from topiarist.runs import modes
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+P = TypeVar("P")
+T = TypeVar("T", bound="NudgePlan | UnmanagePlan")
+
+
+def _named_topics(owner: Callable[[F], F]) -> Callable[[F], F]:
+    """Add the arguments and options of a command about named topics; ``owner`` are its options about owners."""
+    return options.combine_options(
+        options.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topic),
+        options.clusters,
+        options.connection,
+        owner,
+        options.lock_timeout,
+        options.verbosity,
+        options.yes,
+    )
+
+
+def _parse_topics(parse: Callable[[Sequence[str]], P], topics: Sequence[str]) -> P:
+    try:
+        return parse(topics)
+    except ValueError as error:
+        raise click.UsageError(f"{error}. Manifests of clusters are given with --clusters") from None
+
+
+def _plan_and_apply(
+    settings: Settings,
+    verb: str,
+    make: Callable[[str, OpenCluster, ClusterState], T],
+    log: Callable[[Mapping[str, T]], Exit],
+    *,
+    yes: bool,
+) -> tuple[list[ReconcileReport], int]:
+    """Plan on each cluster, show the plans, confirm, apply; return the reports and the exit code of the run.
+
+    ``log`` says what the plans leave out, and returns the exit code for it.
+    """
+    from topiarist.cli.execute import apply_plans, confirm_plans
+    from topiarist.model.outcome import worst_exit_code
+
+    terminal.require_interactive(yes, verb.lower())
+    with terminal.open_sessions(settings) as sessions:
+        found = sessions.map_sessions(lambda name, cluster: make(name, cluster, sessions.read(name, cluster)))
+        plans = [each.plan for each in found.values() if each.plan.topics]
+        terminal.print_result(formats.format_plans(plans, settings, applying=True))
+        left_out = log(found)
+        if not yes and any(plan.has_changes for plan in plans):
+            confirm_plans(plans, verb)
+        reports, code = apply_plans(sessions, plans, settings)
+    return reports, code if code > max(Exit) else int(worst_exit_code([left_out, Exit(code)]))
 
 
 # The ``topiarist nudge`` command: write the topic znodes of overlooked topics again, unchanged.
@@ -56,13 +109,7 @@ of the controller; 2 usage error; 4 refused: deletion or reassignment in progres
 registered broker, frozen cluster, KRaft; 5 a topic changed since it was read.
 """,
 )
-@options.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topic)
-@options.clusters
-@options.connection
-@options.owner
-@options.lock_timeout
-@options.verbosity
-@options.yes
+@_named_topics(options.owner)
 def nudge_command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     """Make the controller initialize topics that it has missed: describe shows them as not initialized although their
     brokers are registered.
@@ -71,38 +118,23 @@ def nudge_command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     the same data, under the lock and with all checks of apply, and waits until the controller has initialized the
     partitions. Nothing else changes. Initialized topics are skipped.
     """
-    from topiarist.cli.execute import apply_plans, confirm_plans
-    from topiarist.model.outcome import Result, worst_exit_code
+    from topiarist.model.outcome import Result
     from topiarist.planning.without_specs import parse_topic_names, plan_nudge
-    from topiarist.reconcile import read_cluster
-    from topiarist.runs.inputs import load_clusters
-    from topiarist.runs.sessions import ClusterSessions
 
     # Only the controller's reaction shows whether the nudge helped, so the run always waits.
     settings = replace(options.build_settings(values), wait=True, wait_timeout=_NO_PROGRESS_TIMEOUT_S)
-    try:
-        names = parse_topic_names(topics)
-    except ValueError as error:
-        raise click.UsageError(f"{error}. Manifests of clusters are given with --clusters") from None
-    terminal.require_interactive(yes, "nudge")
-    listener = terminal.TerminalListener(settings)
-    specs = load_clusters(settings, listener)
+    names = _parse_topics(parse_topic_names, topics)
 
-    def make_plan(name: str, cluster: OpenCluster) -> NudgePlan:
-        state = read_cluster(cluster, specs[name].cluster_id)
+    def make_plan(name: str, cluster: OpenCluster, state: ClusterState) -> NudgePlan:
         return plan_nudge(state, name, {topic: cluster.inspect(topic) for topic in names}, settings.owner)
 
-    with ClusterSessions(specs, settings, listener) as sessions:
-        found = sessions.map_sessions(make_plan)
-        plans = [each.plan for each in found.values() if each.plan.topics]
-        terminal.print_result(formats.format_plans(plans, settings, applying=True))
-        absent = _log_not_nudged(names, found, settings)
-        if not yes and any(plan.has_changes for plan in plans):
-            confirm_plans(plans, "Nudge")
-        reports, code = apply_plans(sessions, plans, settings)
+    def log(found: Mapping[str, NudgePlan]) -> Exit:
+        return _log_not_nudged(names, found, settings)
+
+    reports, code = _plan_and_apply(settings, "Nudge", make_plan, log, yes=yes)
     if any(report.outcomes_with(Result.PENDING) for report in reports):
         terminal.log(f"error: {_NO_REACTION_HINT}")
-    raise click.exceptions.Exit(code if code > max(Exit) else int(worst_exit_code([absent, Exit(code)])))
+    raise click.exceptions.Exit(code)
 
 
 def _log_not_nudged(names: Sequence[str], nudges: Mapping[str, NudgePlan], settings: Settings) -> Exit:
@@ -139,58 +171,37 @@ Exit codes: 0 unmanaged, or nothing to unmanage; 1 error; 2 usage error; 4 refus
 another owner, frozen cluster, KRaft; 5 a record changed since it was read.
 """,
 )
-@options.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topic)
-@options.clusters
-@options.connection
-@options.ownership
-@options.lock_timeout
-@options.verbosity
-@options.yes
+@_named_topics(options.ownership)
 def unmanage_command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     """Remove the ownership records of topics. The topics and their configs stay as they are.
 
     TOPIC is a name, or a pattern such as 'legacy-*', which matches only topics of this run's owner (--owner). Deletion
     records, and records of earlier topics of the same name, are removed too. Give Cluster documents with --clusters.
     """
-    from topiarist.cli.execute import apply_plans, confirm_plans
     from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage
-    from topiarist.reconcile import read_cluster
-    from topiarist.runs.inputs import load_clusters
-    from topiarist.runs.sessions import ClusterSessions
 
     settings = options.build_settings(values)
-    try:
-        request = parse_unmanage_request(topics)
-    except ValueError as error:
-        raise click.UsageError(f"{error}. Manifests of clusters are given with --clusters") from None
-    terminal.require_interactive(yes, "unmanage")
-    listener = terminal.TerminalListener(settings)
-    specs = load_clusters(settings, listener)
+    request = _parse_topics(parse_unmanage_request, topics)
 
-    def make_plan(name: str, cluster: Cluster) -> tuple[Plan, Sequence[str]]:
-        return plan_unmanage(read_cluster(cluster, specs[name].cluster_id), name, request, settings.run_options)
+    def make_plan(name: str, _: OpenCluster, state: ClusterState) -> UnmanagePlan:
+        return plan_unmanage(state, name, request, settings.run_options)
 
-    with ClusterSessions(specs, settings, listener) as sessions:
-        found = sessions.map_sessions(make_plan)
-        plans = [plan for plan, _ in found.values() if plan.topics]
-        terminal.print_result(formats.format_plans(plans, settings, applying=True))
-        for name, (plan, absent) in found.items():
-            _log_absent(name, absent, plan, request, settings)
-        if not yes and any(plan.has_changes for plan in plans):
-            confirm_plans(plans, "Unmanage")
-        _, code = apply_plans(sessions, plans, settings)
+    def log(found: Mapping[str, UnmanagePlan]) -> Exit:
+        return _log_absent(found, request, settings)
+
+    _, code = _plan_and_apply(settings, "Unmanage", make_plan, log, yes=yes)
     raise click.exceptions.Exit(code)
 
 
-def _log_absent(cluster: str, names: Sequence[str], plan: Plan, request: UnmanageRequest, settings: Settings) -> None:
+def _log_absent(found: Mapping[str, UnmanagePlan], request: UnmanageRequest, settings: Settings) -> Exit:
     """Log the names without a record, and patterns that match no record."""
-    label = terminal.label_cluster(cluster)
-    if settings.verbosity < 0:
-        return
-    for name in names:
-        terminal.log(f"{label}{name}: nothing to unmanage, it has no ownership record")
-    if request.patterns and not plan.topics and not names:
-        terminal.log(f"{label}nothing to unmanage: no topic of owner {settings.owner} matches")
+    for cluster, (plan, names) in found.items() if settings.verbosity >= 0 else ():
+        label = terminal.label_cluster(cluster)
+        for name in names:
+            terminal.log(f"{label}{name}: nothing to unmanage, it has no ownership record")
+        if request.patterns and not plan.topics and not names:
+            terminal.log(f"{label}nothing to unmanage: no topic of owner {settings.owner} matches")
+    return Exit.DONE
 
 
 @click.command(

@@ -270,14 +270,9 @@ def check_command(form: str, **values: Any) -> None:
     Reads every cluster once and writes nothing: read-only credentials are enough. A service that answers a part of
     Kafka's protocol is used as far as it goes; plans and refusals name the same reasons.
     """
-    from topiarist.runs.inputs import load_clusters
-    from topiarist.runs.sessions import ClusterSessions
-
     settings = options.build_settings(values)
-    listener = terminal.TerminalListener(settings)
-    specs = load_clusters(settings, listener)
-    with ClusterSessions(specs, settings, listener, keep_open=False) as fleet:
-        checks = fleet.map_sessions(lambda name, cluster: _check(cluster, specs[name]))
+    with terminal.open_sessions(settings, keep_open=False) as fleet:
+        checks = fleet.map_sessions(lambda name, cluster: _check(cluster, fleet.specs[name]))
     for name, check in checks.items():
         if check.error:
             fleet.fail(check.error, name)

@@ -25,10 +25,14 @@ from topiarist.text import format_count, quote
 
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
+    from topiarist.drift.exceptions import DriftException
     from topiarist.drift.history import PreviousReport
+    from topiarist.drift.outputs.folder import ReportFolder
     from topiarist.drift.outputs.routing import News, Webhook
     from topiarist.drift.report import Engine
     from topiarist.drift.snapshots import ClusterInput
+    from topiarist.drift.task import Shipped
+    from topiarist.runs.inputs import RunInputs
 
 
 _MAX_SHOWN_LINES = 10
@@ -299,29 +303,19 @@ def _send(webhook: Webhook, news: News, summary: Mapping[str, Any]) -> None:
 def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str, Any]:
     """Compare the fleet, write the report and add it to the history; return its summary, and collect its news."""
     from topiarist.adapters.snapshots.codec import format_time
-    from topiarist.drift.baseline import load_baseline
-    from topiarist.drift.codeowners import load_codeowners
-    from topiarist.drift.exceptions import find_unjudged_topics
-    from topiarist.drift.outputs.routing import split_by_responsible
+    from topiarist.drift.repair import load_baseline
     from topiarist.drift.report import Cost, LocalEngine, ReportJob, compare_and_write
-    from topiarist.drift.rows import RowOptions
     from topiarist.drift.snapshots import UnusedInput
-    from topiarist.drift.task import ConnectOptions, LiveCluster, Shipped
-    from topiarist.runs.inputs import load_manifests
+    from topiarist.drift.task import ConnectOptions, LiveCluster
 
-    # With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it.
-    # The report selects by itself, so that findings of the other topics do not count as resolved.
-    offline_settings = replace(settings, snapshot="".join(given.snapshots[:1]), topic=(), selector="")
-    listener = terminal.TerminalListener(settings)
-    run_inputs = load_manifests(offline_settings, listener, with_policies=False, skip_invalid=True)
+    run_inputs = _load_manifests(given, settings)
     desired = run_inputs.desired
     run = _choose_engine(given, settings)
     now = datetime.now(UTC).replace(microsecond=0)
     inventory = None if given.live else run.open_snapshots(given.snapshots, desired.clusters)
     as_of = format_time((inventory.newest_taken_at if inventory else None) or now)
     baseline = load_baseline(given.baseline) if given.baseline else None
-    codeowners = load_codeowners(given.codeowners) if given.codeowners else None
-    _log_limited(codeowners.ignored if codeowners else ())
+    shipped = _ship(given, settings, run_inputs, as_of, baseline.header if baseline else None)
     run_history = run.open_history(given.history) if given.history else None
     previous_report = run_history.load_previous(as_of) if run_history else _load_previous(run, given)
     if isinstance(run, LocalEngine):
@@ -330,27 +324,7 @@ def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str
     with run.create_report_folder(given.out) as folder, terminal.ProgressBar(len(desired.clusters), settings) as bar:
         if settings.verbosity >= 0:
             terminal.log(terminal.sanitize_lines(f"comparing in {run.description}"))
-        if given.webhook:
-            folder.add_final_step(news.collect)
-        if given.split_by:
-            folder.add_final_step(split_by_responsible)
-        shipped = Shipped(
-            desired,
-            settings.run_options,
-            as_of,
-            run_inputs.exceptions,
-            RowOptions(
-                given.link_template,
-                given.owner_label,
-                *_words_of(given, settings),
-                tuple(run_inputs.severity_rules),
-                codeowners,
-            ),
-            find_unjudged_topics(run_inputs.invalid_documents) | run_inputs.unassigned_topics,
-            given.upgrade_to,
-            settings.selection,
-            baseline.header if baseline else None,
-        )
+        _add_final_steps(folder, given, news)
         job = ReportJob(
             shipped,
             previous_report,
@@ -369,6 +343,54 @@ def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str
     if run_history is not None:
         run_history.append(given.out, summary, previous_report)
     return summary
+
+
+def _load_manifests(given: _DriftOptions, settings: Settings) -> RunInputs:
+    """Return the manifests of the fleet, and what is wrong with others, which the report names.
+
+    With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it. The report
+    selects by itself, so that findings of the other topics do not count as resolved.
+    """
+    from topiarist.runs.inputs import load_manifests
+
+    offline_settings = replace(settings, snapshot="".join(given.snapshots[:1]), topic=(), selector="")
+    listener = terminal.TerminalListener(settings)
+    return load_manifests(offline_settings, listener, with_policies=False, skip_invalid=True)
+
+
+def _ship(
+    given: _DriftOptions, settings: Settings, run_inputs: RunInputs, as_of: str, accepted_by: DriftException | None
+) -> Shipped:
+    """Return what every process of the comparison needs; ``accepted_by`` is the first line of the baseline."""
+    from topiarist.drift.exceptions import find_unjudged_topics
+    from topiarist.drift.rows import RowOptions
+    from topiarist.drift.rules import load_codeowners
+    from topiarist.drift.task import Shipped
+
+    codeowners = load_codeowners(given.codeowners) if given.codeowners else None
+    _log_limited(codeowners.ignored if codeowners else ())
+    words, rules = _words_of(given, settings), tuple(run_inputs.severity_rules)
+    return Shipped(
+        run_inputs.desired,
+        settings.run_options,
+        as_of,
+        run_inputs.exceptions,
+        RowOptions(given.link_template, given.owner_label, *words, rules, codeowners),
+        find_unjudged_topics(run_inputs.invalid_documents) | run_inputs.unassigned_topics,
+        given.upgrade_to,
+        settings.selection,
+        accepted_by,
+    )
+
+
+def _add_final_steps(folder: ReportFolder, given: _DriftOptions, news: News) -> None:
+    """Let the folder do what options ask for when the findings of the report are complete."""
+    from topiarist.drift.outputs.routing import split_by_responsible
+
+    if given.webhook:
+        folder.add_final_step(news.collect)
+    if given.split_by:
+        folder.add_final_step(split_by_responsible)
 
 
 def _named(option: str, *values: str) -> list[str]:
@@ -486,14 +508,11 @@ def _read_live(desired: Desired, settings: Settings, now: datetime) -> Iterator[
     """
     from topiarist.drift.snapshots import ClusterInput
     from topiarist.drift.task import describe_read_failure
-    from topiarist.reconcile import read_cluster
     from topiarist.runs.sessions import ClusterSessions
 
     listener = terminal.TerminalListener(settings)
     with ClusterSessions(desired.clusters, settings, listener, keep_open=False) as fleet:
-        for name, result in fleet.stream_sessions(
-            lambda name, cluster: read_cluster(cluster, desired.clusters[name].cluster_id)
-        ):
+        for name, result in fleet.stream_sessions(fleet.read):
             if isinstance(result, TopiaristError):
                 yield name, ClusterInput(name, problem=describe_read_failure(result))
             else:

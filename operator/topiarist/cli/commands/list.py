@@ -15,14 +15,7 @@ from msgspec.structs import replace
 from topiarist.cli import formats, options, terminal
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.inspection.list import (
-    STATE_NAMES,
-    RowFilter,
-    TopicFlag,
-    TopicList,
-    all_topic_names,
-    build_rows,
-)
+from topiarist.inspection.list import STATE_NAMES, RowFilter, TopicFlag, TopicList, all_topic_names, build_rows
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version
 from topiarist.model.usage import DAY_S
 from topiarist.text import quote
@@ -102,7 +95,6 @@ def _check_offline(settings: Settings, target: KafkaVersion) -> tuple[list[Upgra
 
 def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[UpgradeReport], Exit]:
     from topiarist.inspection.check import check_upgrade
-    from topiarist.reconcile import read_cluster
     from topiarist.runs.inputs import load_if_given, require_addresses
     from topiarist.runs.sessions import ClusterSessions
 
@@ -112,8 +104,9 @@ def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[Upgr
     require_addresses(clusters, settings)
 
     def check(name: str, cluster: PartitionInspector) -> UpgradeReport:
-        state = read_cluster(cluster, clusters[name].cluster_id)
-        return check_upgrade(state, clusters[name], target, desired.specs[name] if settings.paths else ())
+        return check_upgrade(
+            fleet.read(name, cluster), clusters[name], target, desired.specs[name] if settings.paths else ()
+        )
 
     with ClusterSessions(clusters, settings, listener, keep_open=False) as fleet:
         reports = fleet.map_clusters(check)

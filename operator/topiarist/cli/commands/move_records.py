@@ -19,7 +19,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import MovedRecords
 from topiarist.runs.inputs import load_clusters
 from topiarist.runs.sessions import MAX_PARALLEL_CLUSTERS, map_parallel, run_all
-from topiarist.text import format_count, printable
+from topiarist.text import format_count, list_first, printable
 
 T = TypeVar("T")
 
@@ -186,6 +186,4 @@ def _describe_freeze(preview: MovePreview) -> list[str]:
 
 
 def _name_topics(names: Sequence[str]) -> str:
-    shown = ", ".join(map(printable, names[:_MAX_SHOWN_TOPICS]))
-    rest = f" and {len(names) - _MAX_SHOWN_TOPICS:,} more" if len(names) > _MAX_SHOWN_TOPICS else ""
-    return f"{format_count(len(names), 'topic')}: {shown}{rest}"
+    return f"{format_count(len(names), 'topic')}: {list_first([*map(printable, names)], _MAX_SHOWN_TOPICS)}"

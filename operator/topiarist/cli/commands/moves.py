@@ -145,20 +145,15 @@ def command(form: str, **values: Any) -> None:
     """
     from topiarist.inspection.moves import inspect_moves, inspected_topics
     from topiarist.model.outcome import worst_exit_code
-    from topiarist.reconcile import read_cluster
-    from topiarist.runs.inputs import load_clusters
-    from topiarist.runs.sessions import ClusterSessions
 
     settings = options.build_settings(values)
-    listener = terminal.TerminalListener(settings)
-    specs = load_clusters(settings, listener)
 
     def look(name: str, cluster: OpenCluster) -> MoveStatus:
-        state = read_cluster(cluster, specs[name].cluster_id)
+        state = fleet.read(name, cluster)
         topics = [state.topics[topic] for topic in sorted(inspected_topics(state))]
         return inspect_moves(name, state, cluster.inspect_all(topics), cluster.read_broker_throttles())
 
-    with ClusterSessions(specs, settings, listener, keep_open=False) as fleet:
+    with terminal.open_sessions(settings, keep_open=False) as fleet:
         statuses = list(fleet.map_sessions(look).values())
     if statuses:
         terminal.print_result(formats.MOVES_FORMATS[form](statuses, settings))
@@ -193,20 +188,11 @@ def clear_command(yes: bool, **values: Any) -> None:
     apply of the same owner does this by itself. Refused while a reassignment request exists: brokers may still copy.
     """
     from topiarist.model.outcome import worst_exit_code
-    from topiarist.reconcile import read_cluster
-    from topiarist.runs.inputs import load_clusters
-    from topiarist.runs.sessions import ClusterSessions
 
     terminal.require_interactive(yes, "clear")
     settings = options.build_settings(values)
-    listener = terminal.TerminalListener(settings)
-    specs = load_clusters(settings, listener)
-
-    def find(name: str, cluster: OpenCluster) -> BatchRecord | None:
-        return read_cluster(cluster, specs[name].cluster_id).batch
-
-    with ClusterSessions(specs, settings, listener) as fleet:
-        found = fleet.map_sessions(find)
+    with terminal.open_sessions(settings) as fleet:
+        found = fleet.map_sessions(lambda name, cluster: fleet.read(name, cluster).batch)
         records = {name: record for name, record in found.items() if record}
         _show_records(records, settings)
         if records and not yes:
@@ -286,18 +272,13 @@ def set_freeze(settings: Settings, freeze: Freeze | None, *, user: str, force: b
     """
     from topiarist.model.outcome import Result, worst_exit_code
     from topiarist.reconcile import require_cluster_id
-    from topiarist.runs.inputs import load_clusters
-    from topiarist.runs.sessions import ClusterSessions
-
-    listener = terminal.TerminalListener(settings)
-    specs = load_clusters(settings, listener)
 
     def work(name: str, cluster: OpenCluster) -> FreezeResult:
-        require_cluster_id(specs[name].cluster_id, cluster.read_cluster_id())
+        require_cluster_id(fleet.specs[name].cluster_id, cluster.read_cluster_id())
         return cluster.set_freeze(freeze, by=user, force=force)
 
     try:
-        with ClusterSessions(specs, settings, listener) as fleet:
+        with terminal.open_sessions(settings) as fleet:
             results = fleet.map_sessions(work)
     except KeyboardInterrupt:
         terminal.log("interrupted: some clusters may not be changed yet; run the command again")

@@ -68,21 +68,19 @@ def command(out: str, with_usage: bool, previous: str | None, **values: Any) -> 
 
     from topiarist.adapters.atomic_files import write_file
     from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
-    from topiarist.reconcile import read_cluster
-    from topiarist.runs.inputs import load_clusters
-    from topiarist.runs.sessions import ClusterSessions, read_with_usage
+    from topiarist.runs.sessions import read_with_usage
 
     if previous is not None and not with_usage:
         raise click.UsageError("--previous is for --evidence")
     settings = options.build_settings(values)
-    listener = terminal.TerminalListener(settings)
-    specs = load_clusters(settings, listener)
+    fleet = terminal.open_sessions(settings, keep_open=False)
+    specs = fleet.specs
     if out == STDOUT and len(specs) > 1:
         raise click.UsageError(f"there are {len(specs)} clusters: add --out FOLDER, or choose one with --cluster")
 
     def write(name: str, cluster: OpenCluster) -> str:
         taken = datetime.now(UTC)
-        state = read_cluster(cluster, specs[name].cluster_id)
+        state = fleet.read(name, cluster)
         if with_usage:
             state = read_with_usage(
                 state, specs[name], settings.connect_timeout, _read_previous(specs[name], previous, out)
@@ -95,7 +93,7 @@ def command(out: str, with_usage: bool, previous: str | None, **values: Any) -> 
         return f"{path}: {format_count(len(state.topics) + len(state.topic_errors), 'topic')}{_describe_usage(state)}"
 
     try:
-        with ClusterSessions(specs, settings, listener, keep_open=False) as fleet:
+        with fleet:
             written = fleet.map_sessions(write)
     except KeyboardInterrupt:
         if out == STDOUT:

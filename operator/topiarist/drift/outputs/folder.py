@@ -30,7 +30,7 @@ from topiarist.model.plan import Risk
 from topiarist.output.markdown.sections import escape_prose, format_code, format_table_cell
 from topiarist.output.text.layout import humanize_config_value
 from topiarist.planning.risk import Effect
-from topiarist.text import format_count, humanize_duration, printable
+from topiarist.text import format_count, humanize_duration, list_first, printable
 
 # The summary of a drift report as Markdown, for an issue or a chat message.
 #
@@ -134,14 +134,11 @@ def _other_critical_topics(causes: Mapping[str, Any]) -> str:
 
 def _format_names(names: Sequence[str], total: int, nameless: str, most: int = _MAX_VALUES) -> str:
     shown = [format_table_cell(name) if name else nameless for name in names[:most]]
-    return ", ".join(shown) + (f" and {total - most:,} more" if total > most else "")
+    return list_first(shown, most, total=total)
 
 
 def _format_differences(differences: Sequence[Mapping[str, Any]]) -> str:
-    shown = [_format_difference(one) for one in differences[:_MAX_VALUES]]
-    return "; ".join(shown) + (
-        f" and {len(differences) - _MAX_VALUES:,} more" if len(differences) > _MAX_VALUES else ""
-    )
+    return list_first([*map(_format_difference, differences)], _MAX_VALUES, separator="; ")
 
 
 def _format_difference(one: Mapping[str, Any]) -> str:
@@ -195,32 +192,31 @@ def _difference_table(differences: Mapping[str, Any]) -> str:
 
 def _format_values(field: str, values: Sequence[Mapping[str, Any]]) -> str:
     key = field.removeprefix("config.")
-    parts = [
-        f"{_describe_value(key, one['value'])} on {format_count(one['number'], 'cluster')}"
-        for one in values[:_MAX_VALUES]
-    ]
-    return ", ".join(parts) + (f" and {len(values) - _MAX_VALUES:,} more" if len(values) > _MAX_VALUES else "")
+    parts = [f"{_describe_value(key, one['value'])} on {format_count(one['number'], 'cluster')}" for one in values]
+    return list_first(parts, _MAX_VALUES)
 
 
 def _unknown_clusters(summary: Mapping[str, Any]) -> str:
     unknown = [one for one in summary["byCluster"] if one["problem"] is not None]
-    lines = [f"- {format_code(one['cluster'])}: {escape_prose(one['problem'])}" for one in unknown[:_MAX_OTHER_ROWS]]
-    if len(unknown) > _MAX_OTHER_ROWS:
-        lines.append(f"- and {len(unknown) - _MAX_OTHER_ROWS:,} more")
-    title = f"**{format_count(len(unknown), 'cluster')} could not be compared:**\n"
-    return "\n".join([title, *lines]) if unknown else ""
+    lines = [f"- {format_code(one['cluster'])}: {escape_prose(one['problem'])}" for one in unknown]
+    return _list_clusters("could not be compared", lines)
 
 
 def _incomplete_clusters(incomplete: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         f"- {format_code(one['cluster'])}: {format_count(one['notJudged'], 'topic')} not judged, "
         f"{format_count(one['rows'], 'invalid row')} in {format_code(one['file'])}: {escape_prose(one['message'])}"
-        for one in incomplete[:_MAX_OTHER_ROWS]
+        for one in incomplete
     ]
-    if len(incomplete) > _MAX_OTHER_ROWS:
-        lines.append(f"- and {len(incomplete) - _MAX_OTHER_ROWS:,} more")
-    title = f"**{format_count(len(incomplete), 'cluster')} could be compared only in part:**\n"
-    return "\n".join([title, *lines]) if incomplete else ""
+    return _list_clusters("could be compared only in part", lines)
+
+
+def _list_clusters(what: str, lines: Sequence[str]) -> str:
+    """Return the first lines below their number and what they are about; empty without lines."""
+    left = len(lines) - _MAX_OTHER_ROWS
+    more = [f"- and {left:,} more"] if left > 0 else []
+    title = f"**{format_count(len(lines), 'cluster')} {what}:**\n"
+    return "\n".join([title, *lines[:_MAX_OTHER_ROWS], *more]) if lines else ""
 
 
 def _unused_input(inputs: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from topiarist.errors import Location, Reason
 from topiarist.model.plan import ImpliedTopic, Plan, TopicPlan
 from topiarist.output import groups
-from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, humanize_config_value, sanitize
+from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, humanize_config_value
 from topiarist.output.text.plan import format_summary_line
 from topiarist.output.view import (
     CLUSTER_WIDE_REASONS,
@@ -41,7 +41,7 @@ from topiarist.output.view import (
     view_issue,
     view_topic,
 )
-from topiarist.text import format_count
+from topiarist.text import format_count, sanitize
 
 # The parts that every page shares: style, scripts, content policy, and data that no browser runs.
 #

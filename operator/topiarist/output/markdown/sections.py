@@ -21,7 +21,7 @@ from typing import NamedTuple
 from topiarist.errors import Location, Reason
 from topiarist.model.plan import ConfigItem, ImpliedTopic, Issue, Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.output import groups
-from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, format_value, humanize_config_value, sanitize
+from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, format_value, humanize_config_value
 from topiarist.output.text.plan import format_broker_table, format_partitions
 from topiarist.output.view import (
     FROM_CLUSTER_DEFAULTS,
@@ -36,7 +36,7 @@ from topiarist.output.view import (
     view_issue,
     view_topic,
 )
-from topiarist.text import format_count
+from topiarist.text import format_count, list_first, sanitize
 
 _MAX_CODE_LENGTH = 250
 _MAX_PROSE_LENGTH = 1000
@@ -76,9 +76,8 @@ def format_code_list(texts: Sequence[str], max_items: int) -> str:
 
     Of more than ``max_items`` texts the first are listed and the rest counted.
     """
-    shown = texts if len(texts) <= max_items else texts[: max_items - 1]
-    more = f" and {len(texts) - len(shown):,} more" if len(shown) < len(texts) else ""
-    return ", ".join(map(format_code, shown)) + more
+    most = max_items - (len(texts) > max_items)
+    return list_first([*map(format_code, texts[:most])], most, total=len(texts))
 
 
 def format_html_code(text: str) -> str:

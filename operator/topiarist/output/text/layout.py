@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from topiarist.errors import Diagnostic
-from topiarist.text import format_count, humanize_bytes, humanize_duration
+from topiarist.text import format_count, humanize_bytes, humanize_duration, sanitize
 
 Item = TypeVar("Item")
 
@@ -185,17 +185,6 @@ class TextLayout(Struct, frozen=True):
             yield from self.format_section(label, lines, style)
         if hidden_count := sum(len(names) for _, names, _ in groups[len(shown) :]):
             yield from self.format_section(label, [f"{hidden_count:,} more (-v shows them)"], style)
-
-
-def sanitize(text: str) -> str:
-    r"""Return ``text`` with every non-printable character escaped.
-
-    These are control characters, ANSI sequences, direction marks and surrogates. The escapes are those of Python and
-    JSON: ``\x1b``, ``\u202e``.
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def wrap(text: str, width: int, spare_width: int | None = 0) -> list[str]:

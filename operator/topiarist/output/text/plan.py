@@ -41,7 +41,6 @@ from topiarist.output.text.layout import (
     format_value,
     humanize_config_value,
     join_sections,
-    sanitize,
     shorten,
 )
 from topiarist.output.view import (
@@ -60,7 +59,7 @@ from topiarist.output.view import (
     view_issue,
     view_topic,
 )
-from topiarist.text import format_count
+from topiarist.text import format_count, sanitize
 
 RISK_STYLES = (DIM, YELLOW, BOLD_RED)
 """The style of each risk's label, safest first."""

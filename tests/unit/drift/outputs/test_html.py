@@ -20,7 +20,7 @@ from support.drift.small_fleet import read_rows, read_summary
 from topiarist.drift.findings import DriftClass, DriftFinding
 from topiarist.drift.outputs import html
 from topiarist.output.html import plan
-from topiarist.output.text.layout import sanitize
+from topiarist.text import sanitize
 
 ASSETS = Path(html.__file__).parent / "assets"
 SHARED = Path(plan.__file__).parent / "assets"

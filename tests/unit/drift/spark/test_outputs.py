@@ -11,13 +11,7 @@ import pytest
 from pyspark.sql import types
 
 from support.drift.folder_store import STORE
-from support.drift.small_fleet import (
-    cluster_state,
-    read_rows,
-    topic_document,
-    write_manifests,
-    write_snapshot,
-)
+from support.drift.small_fleet import cluster_state, read_rows, topic_document, write_manifests, write_snapshot
 from topiarist.drift.findings import DriftClass, DriftFinding
 from topiarist.drift.history import ENDED_COLUMNS, RUN_TIME, STATE_BY_FILE, TREND_COLUMNS, PreviousReport, RunHistory
 from topiarist.drift.outputs.folder import ReportFolder

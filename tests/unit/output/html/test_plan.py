@@ -40,7 +40,7 @@ from topiarist.model.state import OwnershipRecord
 from topiarist.output.html import plan
 from topiarist.output.html import plan as page
 from topiarist.output.html.plan import KINDS, LEVELS, PlanRow, list_rows
-from topiarist.output.text.layout import sanitize
+from topiarist.text import sanitize
 
 ASSETS = Path(page.__file__).parent / "assets"
 PIECES = re.compile(r"<(style|script)([^>]*)>(.*?)</\1>", re.DOTALL)

@@ -14,7 +14,7 @@ from topiarist.output.markdown.sections import (
     format_html_code,
     format_table_cell,
 )
-from topiarist.output.text.layout import sanitize
+from topiarist.text import sanitize
 
 NASTY = (
     *("@team", "#12", "GH-12", "owner/repo#3", "owner/repo@0123abc", "0123456789abcdef0123456789abcdef01234567"),

@@ -13,10 +13,10 @@ from topiarist.output.text.layout import (
     format_progress_bar,
     humanize_config_value,
     join_sections,
-    sanitize,
     shorten,
     wrap,
 )
+from topiarist.text import sanitize
 
 ANY = st.text(st.characters(), max_size=200)
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from support.plans import (
-    DATA_LOSS_RISK,
-    OWN_RECORD,
-    RETENTION_CHANGE,
-    existing_topic_plan,
-    plan,
-    render_plan,
-)
+from support.plans import DATA_LOSS_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan, render_plan
 from support.states import PositionedSource, spec, spread_replicas, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker

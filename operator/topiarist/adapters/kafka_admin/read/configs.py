@@ -14,11 +14,7 @@ from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import (
-    Connection,
-    Disconnected,
-    Message,
-)
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.protocol.messages import DescribeConfigsRequest, MalformedMessage
 from topiarist.adapters.kafka_admin.read import metadata

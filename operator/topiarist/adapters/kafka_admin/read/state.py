@@ -23,11 +23,7 @@ from topiarist.adapters.kafka_admin.read.capabilities import (
     see_compaction,
     see_topic_ids,
 )
-from topiarist.adapters.kafka_admin.read.configs import (
-    KnownConfigs,
-    read_overrides,
-    read_overrides_and_known_configs,
-)
+from topiarist.adapters.kafka_admin.read.configs import KnownConfigs, read_overrides, read_overrides_and_known_configs
 from topiarist.adapters.kafka_admin.read.metadata import (
     UNKNOWN_TOPIC_ID,
     AllMetadata,

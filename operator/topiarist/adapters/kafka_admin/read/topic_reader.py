@@ -15,12 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import (
-    NO_ID,
-    Connection,
-    Disconnected,
-    UnsupportedRequest,
-)
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection, Disconnected, UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.protocol.messages import DescribeGroupsRequest, MetadataRequest
 from topiarist.adapters.kafka_admin.read import sync
@@ -37,16 +32,7 @@ from topiarist.kafka.config_table import RATE_CONFIGS
 from topiarist.kafka.config_values import java_trim
 from topiarist.kafka.types import Broker, KafkaVersion
 from topiarist.model.outcome import TopicProgress
-from topiarist.model.plan import (
-    Change,
-    CreateTopic,
-    ElectLeaders,
-    Issue,
-    MoveReplicas,
-    Plan,
-    TopicPlan,
-    UpdateConfig,
-)
+from topiarist.model.plan import Change, CreateTopic, ElectLeaders, Issue, MoveReplicas, Plan, TopicPlan, UpdateConfig
 from topiarist.model.state import (
     AllowedOperations,
     ClusterState,

@@ -15,12 +15,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from topiarist.adapters.kafka_admin.connection.connection import (
-    Connection,
-    Disconnected,
-    Message,
-    UnsupportedRequest,
-)
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message, UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.error_codes import LOOKUP_CODES
 from topiarist.adapters.kafka_admin.protocol import messages
 from topiarist.model.usage import GroupType, UsageProblem

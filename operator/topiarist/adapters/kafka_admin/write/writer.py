@@ -35,6 +35,7 @@ from topiarist.model.state import ReadError, TopicState
 from topiarist.planning.builder import find_impossible
 from topiarist.planning.preconditions import CurrentTopic, Validity, check_preconditions, is_nudge
 from topiarist.ports import NO_CONTROL, WriteControl
+from topiarist.text import shorten_list
 from topiarist.throttle import sleep_unless_stopped
 
 QUOTA_TIMEOUT_S = 60.0
@@ -389,6 +390,5 @@ def _name_topics(error: TopiaristError, names: Sequence[str]) -> TopiaristError:
     """Return ``error`` with the topics that have an unknown outcome."""
     if not names:
         return error
-    shown = ", ".join(sorted(names)[:_MAX_SHOWN]) + (", ..." if len(names) > _MAX_SHOWN else "")
-    message = f"{error.args[0]}; the outcome of these topics has to be read: {shown}"
+    message = f"{error.args[0]}; the outcome of these topics has to be read: {shorten_list(sorted(names), _MAX_SHOWN)}"
     return TopiaristError(error.reason, message, error.hint or HINT_RUN_AGAIN)

@@ -13,12 +13,7 @@ from kafka.protocol.metadata import MetadataResponse
 from support.kafka.releases import encode_response
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, decode_topic_id, encode_topic_id
 from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest
-from topiarist.adapters.kafka_admin.read.metadata import (
-    AllMetadata,
-    PartitionMetadata,
-    TopicMetadata,
-    decode_metadata,
-)
+from topiarist.adapters.kafka_admin.read.metadata import AllMetadata, PartitionMetadata, TopicMetadata, decode_metadata
 from topiarist.kafka.types import Broker
 
 _TOPIC = MetadataResponse.MetadataResponseTopic

@@ -12,12 +12,7 @@ from kafka.protocol.admin import DescribeConfigsResponse
 
 from support.kafka.releases import encode_response
 from topiarist.adapters.kafka_admin.protocol.messages import MalformedMessage
-from topiarist.adapters.kafka_admin.read.metadata import (
-    OVERRIDE,
-    VERSION,
-    TopicOverrides,
-    decode_overrides,
-)
+from topiarist.adapters.kafka_admin.read.metadata import OVERRIDE, VERSION, TopicOverrides, decode_overrides
 
 _RESULT = DescribeConfigsResponse.DescribeConfigsResult
 _ENTRY = _RESULT.DescribeConfigsResourceResult

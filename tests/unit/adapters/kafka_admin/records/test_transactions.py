@@ -12,20 +12,9 @@ from kafka.record.memory_records import MemoryRecords
 from topiarist.adapters.kafka_admin.protocol.batches import has_valid_checksum, size_of_batch
 from topiarist.adapters.kafka_admin.records import transactions
 from topiarist.adapters.kafka_admin.records import transactions as transactions_module
-from topiarist.adapters.kafka_admin.records.transactions import (
-    Clock,
-    Fenced,
-    OutcomeUnknown,
-    Producer,
-)
+from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, OutcomeUnknown, Producer
 from topiarist.errors import Reason, TopiaristError
-from unit.adapters.kafka_admin.scripted_session import (
-    LOST,
-    NOT_SENT,
-    FakeTime,
-    ScriptedSession,
-    reply,
-)
+from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, FakeTime, ScriptedSession, reply
 
 TOPIC, ID = "__topiarist", "topiarist-id"
 STEPS = ("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn")
