@@ -8,7 +8,6 @@ adapter.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from msgspec import Struct
@@ -192,17 +191,21 @@ class BrokerValidator(Protocol):
         """
 
 
-class Session(Protocol):
-    """An open session. Use as a context manager, or call ``close``."""
+class Closable(Protocol):
+    """A base of what holds sessions. Use as a context manager, or call ``close``."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
-        """End the session."""
+        """End the sessions."""
+
+
+class Session(Closable, Protocol):
+    """An open session."""
 
     def read_cluster_id(self) -> str:
         """Return the cluster id."""

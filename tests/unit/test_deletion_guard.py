@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from types import TracebackType
-from typing import Self
 
 import pytest
 from msgspec.structs import replace
@@ -21,6 +19,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.model.usage import DAY_S, DeletionCheck, Evidence, GroupType, TopicSample, UsageRead, UsageSettings
 from topiarist.planning.planner import make_plan
+from topiarist.ports import Closable
 from topiarist.usage import TopicGroup, add_groups, add_usage
 
 NOW = 1_763_800_000
@@ -38,7 +37,7 @@ STATE = ClusterState(
 )
 
 
-class Brokers:
+class Brokers(Closable):
     """Brokers that answer with the next read each time, and raise ``error`` if there is one."""
 
     def __init__(self, *samples: TopicSample, cluster_id: str = "7sYk", complete: bool = True) -> None:
@@ -53,14 +52,6 @@ class Brokers:
         if self.error:
             raise self.error
         return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close nothing."""

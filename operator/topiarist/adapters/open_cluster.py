@@ -10,14 +10,13 @@ move that fails later leaves ZooKeeper closed, and the next call continues it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClosedRecords, LeftRecords, MovedRecords, is_closed_by_move
-from topiarist.ports import OpenCluster, UsageReader, drop_notice
+from topiarist.ports import Closable, OpenCluster, UsageReader, drop_notice
 from topiarist.reconcile import require_cluster_id
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class MovePreview(NamedTuple):
     is_begun: bool
 
 
-class RecordsMove:
+class RecordsMove(Closable):
     """The sessions of the move of one cluster, by both of its sections. Use as a context manager.
 
     The timeouts are in seconds. Raises the errors of both adapters.
@@ -158,14 +157,6 @@ class RecordsMove:
         except BaseException:
             self._zookeeper.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End both sessions."""

@@ -51,7 +51,7 @@ from topiarist.output.text.layout import (
     join_sections,
 )
 from topiarist.output.text.plan import format_cluster_header, format_exceeded_limits, format_topic
-from topiarist.output.view import encode_location, label_notice
+from topiarist.output.view import encode_fields, encode_location, label_notice
 from topiarist.text import format_count, list_first, sanitize
 
 FORMAT_VERSION = 1
@@ -94,7 +94,7 @@ def _encode_cluster(description: Description) -> dict[str, Any]:
         "record": _encode_record(description),
         "placement": _encode_placement(description.placement) if description.placement else None,
         "unknownFields": list(topic.unknown_fields) if topic else [],
-        "readErrors": [{"path": error.path, "message": error.message} for error in description.read_errors],
+        "readErrors": [encode_fields(error, "path", "message") for error in description.read_errors],
         "statesKnown": description.states_known,
         "conditions": {issue.value: number for issue, number in count_issues(description.partitions).items()},
         "replicaCounts": {str(width): number for width, number in sorted(widths.items())},
@@ -146,32 +146,17 @@ def _encode_partition(partition: Partition) -> dict[str, Any]:
         "adding": list(partition.reassignment.adding),
         "removing": list(partition.reassignment.removing),
         "requested": None if partition.requested_replicas is None else list(partition.requested_replicas),
-        "state": {
-            "leader": state.leader,
-            "isr": list(state.isr),
-            "leaderEpoch": state.leader_epoch,
-            "controllerEpoch": state.controller_epoch,
-            "recovering": state.recovering,
-        }
-        if state
-        else None,
+        "state": encode_fields(state, *state._fields) if state else None,
         "conditions": [{"condition": issue.issue_type.value, "message": issue.message} for issue in partition.issues],
     }
 
 
 def _encode_value(value: ValueSource) -> dict[str, Any]:
     return {
-        "field": value.field,
-        "actual": value.actual,
-        "actualSource": value.actual_source.value if value.actual_source else None,
+        **encode_fields(value, "field", "actual", "actual_source"),
         "setting": value.broker_setting,
-        "actualLocation": encode_location(value.actual_location),
-        "inRecord": value.in_record,
-        "desired": value.desired,
-        "desiredSource": value.desired_source.value if value.desired_source else None,
-        "desiredLocation": encode_location(value.desired_location),
-        "differs": value.differs,
-        "ignored": value.ignored,
+        **encode_fields(value, "actual_location", "in_record", "desired", "desired_source", "desired_location"),
+        **encode_fields(value, "differs", "ignored"),
     }
 
 
@@ -233,7 +218,7 @@ def format_descriptions(descriptions: Sequence[Description], layout: TextLayout)
             # A block only marks changes as withheld by a budget; the budget is explained once, at the end.
             format_exceeded_limits(layout, plan),
         ]
-    return join_sections(sections) + "\n" if sections else ""
+    return join_sections(sections)
 
 
 def _make_cluster_plan(description: Description) -> Plan:

@@ -35,7 +35,7 @@ from topiarist.model.spec import ClusterSpec, find_origin
 from topiarist.model.state import ClusterState
 from topiarist.model.usage import TopicUsage
 from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, GREEN, YELLOW, TextLayout, join_sections, shorten
-from topiarist.output.view import encode_location
+from topiarist.output.view import encode_fields, encode_location
 from topiarist.text import format_count, sanitize, to_camel_case
 
 FORMAT_VERSION = 1
@@ -128,8 +128,7 @@ _MARK_LABELS = {
 
 def format_lists(listings: Sequence[TopicList], layout: TextLayout) -> str:
     """Return the tables of all clusters, in the order given."""
-    text = join_sections(_format_cluster(each, layout) for each in listings)
-    return f"{text}\n" if text else ""
+    return join_sections(_format_cluster(each, layout) for each in listings)
 
 
 def _format_cluster(listing: TopicList, layout: TextLayout) -> Iterator[str]:
@@ -272,7 +271,7 @@ def format_summary(
     total = f"Exported: {format_count(result.topic_count, 'topic')} of cluster {cluster.name} to {sanitize(folder)}"
     if result.omitted:
         total += f", {len(result.omitted):,} left out"
-    return join_sections([remarks, [layout.colorize(f"{total}.", BOLD)]])
+    return join_sections([remarks, [layout.colorize(f"{total}.", BOLD)]]).removesuffix("\n")
 
 
 # Upgrade checks: as a JSON document (``upgrade-check --format json``), and as text with the worst effects first.
@@ -298,7 +297,7 @@ def _encode_check(report: UpgradeReport) -> dict[str, Any]:
         "topics": report.topic_count,
         "findings": [_encode_finding(finding) for finding in report.findings],
         "unreadable": [
-            {"topic": topic, "path": error.path, "message": error.message}
+            {"topic": topic, **encode_fields(error, "path", "message")}
             for topic, error in sorted(report.unreadable.items())
         ],
     }
@@ -308,19 +307,8 @@ def _encode_finding(finding: UpgradeFinding) -> dict[str, Any]:
     return {
         "effect": finding.effect.value,
         "config": finding.key,
-        "message": finding.message,
-        "hint": finding.hint,
-        "before": finding.before,
-        "after": finding.after,
-        "topics": [
-            {
-                "topic": item.topic,
-                "value": item.value,
-                "location": encode_location(item.location),
-                "inManifestOnly": item.in_manifest_only,
-            }
-            for item in finding.topics
-        ],
+        **encode_fields(finding, "message", "hint", "before", "after"),
+        "topics": [encode_fields(item, "topic", "value", "location", "in_manifest_only") for item in finding.topics],
     }
 
 
@@ -335,8 +323,7 @@ _HEADINGS = {
 
 def format_reports(reports: Sequence[UpgradeReport], layout: TextLayout, *, show_all: bool) -> str:
     """Return the findings of all clusters, in the order given; ``show_all`` lists each topic of a finding."""
-    text = join_sections(_format_report(report, layout, show_all=show_all) for report in reports)
-    return f"{text}\n" if text else ""
+    return join_sections(_format_report(report, layout, show_all=show_all) for report in reports)
 
 
 def _format_report(report: UpgradeReport, layout: TextLayout, *, show_all: bool) -> Iterator[str]:
@@ -437,13 +424,8 @@ def _encode_check_finding(finding: Finding) -> dict[str, Any]:
 
 
 def _encode_permission(permission: Permission) -> dict[str, Any]:
-    return {
-        "operation": permission.operation,
-        "resource": permission.resource,
-        "purpose": permission.purpose,
-        "given": permission.support.is_given,
-        "why": permission.support.why,
-    }
+    fields = encode_fields(permission, "operation", "resource", "purpose")
+    return {**fields, "given": permission.support.is_given, "why": permission.support.why}
 
 
 def _encode_advice(advice: Advice) -> dict[str, Any]:
@@ -456,8 +438,7 @@ def _find_way(check: ClusterCheck) -> Via:
 
 def format_checks(checks: Sequence[ClusterCheck], layout: TextLayout) -> str:
     """Return the checks of all clusters, in the order given."""
-    text = join_sections(_format(each, layout) for each in checks)
-    return f"{text}\n" if text else ""
+    return join_sections(_format(each, layout) for each in checks)
 
 
 def _format(check: ClusterCheck, layout: TextLayout) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from topiarist.inspection.moves import MoveStatus, MovingPartition, RecordedThrottle
 from topiarist.model.moves import BatchRecord, MoveProgress, ReplicaMove
 from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections
+from topiarist.output.view import encode_fields
 from topiarist.text import format_count, sanitize, shorten_list
 
 FORMAT_VERSION = 1
@@ -33,9 +34,7 @@ def _encode_status(status: MoveStatus) -> dict[str, Any]:
         "batch": None
         if batch is None
         else {
-            "owner": batch.owner,
-            "batch": batch.batch,
-            "batches": batch.batches,
+            **encode_fields(batch, "owner", "batch", "batches"),
             "partitions": len(batch.moves),
             "sentAt": _encode_time(status.batch_at_ms),
         },
@@ -52,15 +51,8 @@ def _encode_status(status: MoveStatus) -> dict[str, Any]:
 
 
 def _encode_partition(partition: MovingPartition, *, is_own: bool) -> dict[str, Any]:
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "target": list(partition.target),
-        "adding": None if partition.adding is None else list(partition.adding),
-        "lagging": None if partition.lagging is None else list(partition.lagging),
-        "own": is_own,
-        "requested": partition.is_requested,
-    }
+    fields = encode_fields(partition, "topic", "partition", "target", "adding", "lagging")
+    return {**fields, "own": is_own, "requested": partition.is_requested}
 
 
 def _encode_time(ms: int | None) -> str | None:
@@ -73,8 +65,7 @@ _MAX_SHOWN_PAIRS = 4
 
 def format_statuses(statuses: Sequence[MoveStatus], now_ms: int, layout: TextLayout) -> str:
     """Return the status of each cluster; ``now_ms`` is the present time, in ms since the epoch."""
-    text = join_sections(_format_status(status, now_ms, layout) for status in statuses)
-    return f"{text}\n" if text else ""
+    return join_sections(_format_status(status, now_ms, layout) for status in statuses)
 
 
 def format_recorded_throttles(record: BatchRecord, layout: TextLayout) -> str:

@@ -11,7 +11,7 @@ from itertools import islice, repeat
 from posixpath import join, normpath
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from topiarist.errors import FieldPath, Location, Reason
@@ -40,7 +40,7 @@ from topiarist.model.plan import (
 from topiarist.model.spec import TopicSpec, ValueOrigin, find_origin
 from topiarist.planning.moves.ledger import make_batches
 from topiarist.planning.risk import assess_lowering
-from topiarist.text import format_count, humanize_bytes, list_first
+from topiarist.text import format_count, humanize_bytes, list_first, to_camel_case
 
 FROM_CLUSTER_DEFAULTS = "from the cluster's defaults"
 
@@ -452,6 +452,18 @@ def relative_location(location: Location, root: str) -> Location:
 def encode_location(location: Location | None) -> dict[str, Any] | None:
     """Encode the location of a field for a JSON document; None if there is none."""
     return location._asdict() if location else None
+
+
+def encode_fields(value: object, *names: str) -> dict[str, Any]:
+    """Return fields of a value for a JSON document, by their names in it: ``leader_epoch`` is ``leaderEpoch``.
+
+    Enums become their values, tuples lists, locations mappings.
+    """
+    found = ((name, getattr(value, name)) for name in names)
+    return {
+        to_camel_case(name): encode_location(each) if isinstance(each, Location) else to_builtins(each)
+        for name, each in found
+    }
 
 
 def summarize_moves(moves: Sequence[ReplicaMove], partition_count: int = 0) -> str:

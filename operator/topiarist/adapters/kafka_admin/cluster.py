@@ -43,7 +43,7 @@ from topiarist.model.state import (
 )
 from topiarist.planning.builder import find_impossible
 from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
-from topiarist.ports import NO_CONTROL, FoundRefusals, MoveOptions, WriteControl, drop_notice
+from topiarist.ports import NO_CONTROL, Closable, FoundRefusals, MoveOptions, WriteControl, drop_notice
 
 if TYPE_CHECKING:
     from topiarist.adapters.kafka_admin.moves.look import MoveReader
@@ -70,7 +70,7 @@ MESSAGE_HAS_RECORDS = (
 )
 
 
-class KafkaCluster:
+class KafkaCluster(Closable):
     """The connections of one run to one cluster. Use as a context manager, or call ``close``.
 
     ``owner`` is stored in the lock; the timeouts are in seconds. ``read_left_records`` reads what ZooKeeper holds of
@@ -101,12 +101,6 @@ class KafkaCluster:
         self._previous: ClusterState | None = None
         self._recent: tuple[topic_reader.RecentState, RecordsRun] | None = None
         self._session.any_broker()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

@@ -32,7 +32,7 @@ from topiarist.model.state import (
     TopicInspection,
     TopicState,
 )
-from topiarist.ports import NO_CONTROL, FoundRefusals, MoveOptions, WriteControl
+from topiarist.ports import NO_CONTROL, Closable, FoundRefusals, MoveOptions, WriteControl
 
 if TYPE_CHECKING:
     from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ZooKeeperCluster:
+class ZooKeeperCluster(Closable):
     """A session with one cluster. Use as a context manager, or call ``close``.
 
     ``connect`` is ``host:port,host:port/chroot``; ``owner`` is stored in the lock znode; ``jute_max_buffer`` is the
@@ -64,12 +64,6 @@ class ZooKeeperCluster:
         self._jute_max_buffer = jute_max_buffer
         self._lock_timeout = lock_timeout
         self._decode_cache: DecodeCache | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the session."""
@@ -125,14 +119,16 @@ class ZooKeeperCluster:
         stop: Callable[[], bool],
     ) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in batches, and then its elections; each transaction has its own lock."""
+        from topiarist.adapters.zookeeper.moves.batch_writer import MoveAccess
         from topiarist.adapters.zookeeper.moves.election import Elector
         from topiarist.adapters.zookeeper.moves.mover import Mover
         from topiarist.planning.moves.ledger import carry_out
 
+        access = MoveAccess(self._session, self._writer_settings, stop)
         yield from carry_out(
             plan,
-            lambda: Mover(self._session, plan, options, self._writer_settings, stop).execute(),
-            lambda: Elector(self._session, plan, options, self._writer_settings, stop).execute(),
+            lambda: Mover(access, plan, options).execute(),
+            lambda: Elector(access, plan, options).execute(),
         )
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:

@@ -256,9 +256,12 @@ def humanize_config_value(key: str, text: str) -> str:
 
 
 def join_sections(sections: Iterable[Iterable[str]]) -> str:
-    """Return sections of lines as text, with an empty line between them; sections without lines are left out."""
-    texts = ["\n".join(lines) for lines in sections]
-    return "\n\n".join(text for text in texts if text)
+    """Return sections of lines as text that ends with a newline, with an empty line between them.
+
+    Sections without lines are left out; empty if there are no others.
+    """
+    texts = ["".join(f"{line}\n" for line in lines) for lines in sections]
+    return "\n".join(text for text in texts if text)
 
 
 def format_diagnostics(diagnostics: Sequence[Diagnostic], label: str = "error", *, suppressed_count: int = 0) -> str:

@@ -377,7 +377,7 @@ def _join_plans(sections: Iterable[Iterable[str]], plans: Sequence[Plan], layout
     if len(plans) > 1:
         label = f"All {format_count(len(plans), 'cluster')}"
         total.append(format_summary_line(layout, groups.count_plans(plans), label))
-    return join_sections([*sections, total]) + "\n" if plans else ""
+    return join_sections([*sections, total]) if plans else ""
 
 
 def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[Iterable[str]]:

@@ -279,7 +279,7 @@ def test_an_action_stands_beside_its_name_if_it_can(name: str, action: str, widt
 
 def test_sections_without_lines_leave_no_gap() -> None:
     """Sections are divided by one empty line, and those without lines are left out."""
-    assert join_sections([["a", "b"], [], ["c"], []]) == "a\nb\n\nc"
+    assert join_sections([["a", "b"], [], ["c"], []]) == "a\nb\n\nc\n"
     assert join_sections([]) == ""
 
 

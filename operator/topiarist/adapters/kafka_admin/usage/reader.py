@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Self
 
 from msgspec import Struct, field
 
@@ -32,6 +31,7 @@ from topiarist.adapters.kafka_admin.usage.groups import (
 from topiarist.model.access import KafkaAccess
 from topiarist.model.state import NO_LEADER
 from topiarist.model.usage import Evidence, TopicSample, UsageRead, add_known
+from topiarist.ports import Closable
 from topiarist.usage import TopicGroup, add_groups
 
 # Read the offsets of partitions: begin and end, and the times of the oldest and the newest record.
@@ -174,7 +174,7 @@ _OFFSETS_TOPIC = "__consumer_offsets"
 _RETENTION_CONFIG = "offsets.retention.minutes"
 
 
-class KafkaUsageReader:
+class KafkaUsageReader(Closable):
     """The connections for reading usage. Use as a context manager, or call ``close``.
 
     Raises ``Unreachable`` if no broker answers in time, ``CredentialsInvalid`` and ``AuthenticationFailed`` if the
@@ -185,12 +185,6 @@ class KafkaUsageReader:
         self._session = Session(access, connect_timeout, accepts_old_brokers=True)
         self._time_limit = time_limit
         self._session.any_broker()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

@@ -322,6 +322,14 @@ class WriterSettings(NamedTuple):
     jute_max_buffer: int
 
 
+class MoveAccess(NamedTuple):
+    """What a run of moves or elections works with; ``stop`` says whether it ends."""
+
+    session: Session
+    writer_settings: WriterSettings
+    stop: Callable[[], bool]
+
+
 class TooLarge(TopiaristError):
     """A transaction that is larger than the servers accept."""
 

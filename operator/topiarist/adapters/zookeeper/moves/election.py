@@ -13,14 +13,14 @@ rest is requested again. ::
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import Enum
 
 from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError
 
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.cluster import encode_election_request
-from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, Session, translate_errors
+from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, translate_errors
 from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.moves.mover import KRAFT_REASONS
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
@@ -103,18 +103,9 @@ class _Sent(Enum):
 class Elector:
     """A run that carries out the elections of one plan; ``execute`` may be called once."""
 
-    def __init__(
-        self,
-        session: Session,
-        plan: Plan,
-        options: MoveOptions,
-        writer_settings: batch_writer.WriterSettings,
-        stop: Callable[[], bool],
-    ) -> None:
-        self._session = session
+    def __init__(self, access: batch_writer.MoveAccess, plan: Plan, options: MoveOptions) -> None:
+        self._session, self._writer_settings, self._stop = access
         self._options = options
-        self._writer_settings = writer_settings
-        self._stop = stop
         self._ledger = ElectionLedger(plan, options)
         self._lost_replies = 0
         self._blocked_by = ""

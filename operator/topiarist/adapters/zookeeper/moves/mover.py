@@ -180,20 +180,11 @@ Batch = tuple[ReplicaMove, ...]
 class Mover:
     """A run that carries out the moves of one plan; ``execute`` may be called once."""
 
-    def __init__(
-        self,
-        session: Session,
-        plan: Plan,
-        options: MoveOptions,
-        writer_settings: batch_writer.WriterSettings,
-        stop: Callable[[], bool],
-    ) -> None:
-        self._session = session
+    def __init__(self, access: batch_writer.MoveAccess, plan: Plan, options: MoveOptions) -> None:
+        self._session, self._writer_settings, self._stop = access
         self._plan = plan
         self._options = options
         self._settings = options.settings
-        self._writer_settings = writer_settings
-        self._stop = stop
         self._assumptions = plan.assumptions()
         self._ledger = MoveLedger(plan, options)
         self._queue: deque[Batch] = deque()
