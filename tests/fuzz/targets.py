@@ -45,9 +45,9 @@ from topiarist.adapters.manifests.yaml_text import NeedsDiagnosis, StrictParser
 from topiarist.adapters.saved_plans import decode as decode_
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
 from topiarist.adapters.snapshots import files
-from topiarist.adapters.zookeeper.codec import cluster, strict_json, topics
-from topiarist.adapters.zookeeper.codec.strict_json import load_object
+from topiarist.adapters.zookeeper.codec import topics, values
 from topiarist.adapters.zookeeper.codec.topics import decode_config, encode_config
+from topiarist.adapters.zookeeper.codec.values import load_object
 from topiarist.desired import parse
 from topiarist.desired.resolve import resolve
 from topiarist.desired.shared_specs import index_clusters
@@ -151,7 +151,7 @@ def _decode_or_none(decode: Callable[[bytes], Any], raw: bytes) -> Any:
     """Return the decoded value; None if the decoder rejects the bytes with a printable message."""
     try:
         return decode(raw)
-    except strict_json.ZnodeError as error:
+    except values.ZnodeError as error:
         _check_printable(str(error))
         return None
 
@@ -170,7 +170,7 @@ def check_znodes(data: bytes) -> None:
         assert own_values.decode_record(own_values.encode_record(record)) == record
     if gate is not None:
         assert own_values.decode_freeze(own_values.encode_freeze(gate)) == gate
-    cluster.decode_freeze_fail_closed(data)
+    values.decode_freeze_fail_closed(data)
 
 
 def _check_topic(raw: bytes, node: topics.TopicAssignment, grown: bytes | None) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any, TypeVar
 
-from topiarist.adapters.zookeeper.codec import cluster, paths, strict_json, topics
+from topiarist.adapters.zookeeper.codec import paths, topics, values
 from topiarist.adapters.zookeeper.codec.topics import decode_config, encode_change_notification
 from topiarist.kafka import config_rules, config_table, config_values
 from topiarist.kafka import types as names
@@ -175,7 +175,7 @@ def _parse_cli(given: Input, _release: KafkaVersion) -> VectorResult:
 
 
 def _decode_broker(given: Input, _release: KafkaVersion) -> VectorResult:
-    node = _decode_or_refuse(lambda: cluster.decode_broker(int(given["id"]), _raw(given)))
+    node = _decode_or_refuse(lambda: values.decode_broker(int(given["id"]), _raw(given)))
     return {"valid": True, "id": node.id, "rack": node.rack, "endpoints": list(node.endpoints), "version": node.version}
 
 
@@ -195,7 +195,7 @@ def _decode_config(given: Input, _release: KafkaVersion) -> VectorResult:
 
 
 def _decode_reassign(given: Input, _release: KafkaVersion) -> VectorResult:
-    entries = _decode_or_refuse(lambda: cluster.decode_requested_reassignments(_raw(given)))
+    entries = _decode_or_refuse(lambda: values.decode_requested_reassignments(_raw(given)))
     return {"valid": True, "partitions": [[topic, partition, list(target)] for topic, partition, target in entries]}
 
 
@@ -205,10 +205,10 @@ def _encode_notification(given: Input, _release: KafkaVersion) -> VectorResult:
 
 
 def _topic_id(given: Input, _release: KafkaVersion) -> VectorResult:
-    raw = strict_json.dump_object({"version": 3, "partitions": {}, "topic_id": given["value"]})
+    raw = values.dump_object({"version": 3, "partitions": {}, "topic_id": given["value"]})
     try:
         text = topics.decode_topic(raw).topic_id or ""
-    except strict_json.ZnodeError as error:
+    except values.ZnodeError as error:
         raise RefusedError("illegal_argument") from error
     found = urlsafe_b64decode(text + "==").hex()
     return {"valid": True, "hex": found, "reserved": found in _RESERVED_IDS}
@@ -217,7 +217,7 @@ def _topic_id(given: Input, _release: KafkaVersion) -> VectorResult:
 def _decode_or_refuse(work: Callable[[], _Node]) -> _Node:
     try:
         return work()
-    except strict_json.ZnodeError as error:
+    except values.ZnodeError as error:
         raise RefusedError("malformed") from error
 
 

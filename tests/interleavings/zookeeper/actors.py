@@ -33,7 +33,7 @@ from interleavings.zookeeper.world import (
 )
 from topiarist.adapters import own_values
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.adapters.zookeeper.codec.strict_json import dump_object
+from topiarist.adapters.zookeeper.codec.values import dump_object
 from topiarist.model.state import Freeze, OwnershipRecord
 
 

@@ -16,7 +16,7 @@ from interleavings.zookeeper.tree import Tree, TreeOperation, topic_of
 from interleavings.zookeeper.world import World, Written, config_of, partitions_of, topic_id_of
 from topiarist.adapters import own_values
 from topiarist.adapters.own_values import decode_batch
-from topiarist.adapters.zookeeper.codec import cluster, paths
+from topiarist.adapters.zookeeper.codec import paths, values
 from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, MoveReplicas, Plan, TopicPlan, UpdateConfig
@@ -265,5 +265,5 @@ def _check_lock(commit: Commit) -> Iterator[str]:
         yield "a run writes after a KRaft controller took over"
     elif paths.MIGRATION in nodes:
         yield "a run writes during a migration to KRaft"
-    if cluster.decode_freeze_fail_closed(nodes[paths.FREEZE].data):
+    if values.decode_freeze_fail_closed(nodes[paths.FREEZE].data):
         yield "a run writes on a frozen cluster"

@@ -18,7 +18,7 @@ from support.spec_builders import FixedSource
 from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import CLUSTER_ID
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.adapters.zookeeper.codec.strict_json import dump_object
+from topiarist.adapters.zookeeper.codec.values import dump_object
 from topiarist.desired.shared_specs import merge
 from topiarist.model.moves import DEFAULT_BATCH_LIMITS, NO_MOVES, BatchLimits, MoveKind, MoveSettings
 from topiarist.model.plan import RunOptions

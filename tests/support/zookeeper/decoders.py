@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from topiarist.adapters import own_values
-from topiarist.adapters.zookeeper.codec import cluster, topics
+from topiarist.adapters.zookeeper.codec import topics, values
 from topiarist.adapters.zookeeper.codec.topics import decode_config, replace_config
 
 DECODERS: tuple[Callable[[bytes], Any], ...] = (
@@ -14,14 +14,14 @@ DECODERS: tuple[Callable[[bytes], Any], ...] = (
     decode_config,
     own_values.decode_record,
     own_values.decode_freeze,
-    cluster.decode_cluster_id,
-    cluster.decode_controller,
-    cluster.decode_controller_epoch,
-    cluster.decode_feature_version,
-    cluster.decode_migration_copied,
-    cluster.decode_requested_reassignments,
+    values.decode_cluster_id,
+    values.decode_controller,
+    values.decode_controller_epoch,
+    values.decode_feature_version,
+    values.decode_migration_copied,
+    values.decode_requested_reassignments,
     topics.decode_partition_state,
-    lambda raw: cluster.decode_broker(1, raw),
+    lambda raw: values.decode_broker(1, raw),
     lambda raw: topics.add_partitions(raw, [(1, 2)]),
     lambda raw: replace_config(raw, {"retention.ms": "1"}),
 )

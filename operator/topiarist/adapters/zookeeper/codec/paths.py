@@ -5,7 +5,7 @@ A name becomes exactly one path component, or ``ZnodeError`` is raised.
 
 from __future__ import annotations
 
-from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
+from topiarist.adapters.zookeeper.codec.values import ZnodeError
 from topiarist.text import quote
 
 CLUSTER_ID = "/cluster/id"

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.json import Decoder, encode
 
 from topiarist.adapters.own_values import decode_record
-from topiarist.adapters.zookeeper.codec.strict_json import (
+from topiarist.adapters.zookeeper.codec.values import (
     MAX_ID,
     ZnodeError,
     dump_object,

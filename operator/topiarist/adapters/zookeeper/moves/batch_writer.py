@@ -16,16 +16,14 @@ from msgspec import Struct
 
 from topiarist.adapters.own_values import decode_batch, encode_batch
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.adapters.zookeeper.codec.cluster import encode_reassignment_request
-from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.codec.topics import (
     ZnodeDecoder,
     decode_config,
     decode_partition_state,
-    encode_change_notification,
     encode_config,
     replace_config,
 )
+from topiarist.adapters.zookeeper.codec.values import ZnodeError, encode_reassignment_request
 from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata, TopicZnodes, decode_topic_state
@@ -205,6 +203,28 @@ class BatchZnodes(NamedTuple):
     record: Znode | ReadFailure
 
 
+def build_checks(
+    partitions: Collection[tuple[str, int]],
+    brokers: Collection[int],
+    znodes: JudgedZnodes | BatchZnodes,
+    template: transaction.TransactionTemplate,
+) -> list[transaction.Operation]:
+    """Return the operations that a request about partitions begins with: nothing that it depends on has changed.
+
+    These are the fence, the registrations of ``brokers``, and the topics and states as they were judged.
+    """
+    operations = [*template.fence, *(template.broker_checks[broker] for broker in sorted(brokers))]
+    for name in sorted({topic for topic, _ in partitions}):
+        node = znodes.topics[name].topic
+        assert isinstance(node, Znode)
+        operations.append(transaction.check(paths.topic_path(name), node.version))
+        operations += transaction.check_no_deletion_request(name, template.acls)
+    for topic, partition in partitions:
+        version = znodes.states[topic, partition].version
+        operations.append(transaction.check(paths.partition_state_path(topic, partition), version))
+    return operations
+
+
 def build_batch_operations(
     record: BatchRecord, configs_after: EntityConfigs, znodes: BatchZnodes, template: transaction.TransactionTemplate
 ) -> list[transaction.Operation]:
@@ -213,20 +233,9 @@ def build_batch_operations(
     Each topic of the batch has an ownership record, and each broker that gets a replica is in
     ``template.broker_checks``.
     """
-    operations = list(template.fence)
     added = {broker for move in record.moves for broker in move.added}
-    operations += [template.broker_checks[broker] for broker in sorted(added)]
-    for name in sorted({move.topic for move in record.moves}):
-        node = znodes.topics[name].topic
-        assert isinstance(node, Znode)
-        operations.append(
-            transaction.Operation(transaction.OperationType.CHECK, paths.topic_path(name), version=node.version)
-        )
-        operations += transaction.check_no_deletion_request(name, template.acls)
-    for move in record.moves:
-        state = znodes.states[move.topic, move.partition]
-        path = paths.partition_state_path(move.topic, move.partition)
-        operations.append(transaction.Operation(transaction.OperationType.CHECK, path, version=state.version))
+    partitions = [(move.topic, move.partition) for move in record.moves]
+    operations = build_checks(partitions, added, znodes, template)
     operations += _build_config_operations(configs_after, znodes, template)
     data = encode_batch(record)
     operations.append(transaction.set_or_create(paths.MOVES, data, znodes.record, template.acls))
@@ -272,17 +281,13 @@ def _build_config_operations(
     for entity, config in sorted(configs_after.items()):
         path, node = paths.entity_config_path(entity), znodes.configs[entity]
         data = replace_config(node.data, config) if isinstance(node, Znode) else encode_config(config)
-        notification = encode_change_notification(entity)
-        acl = template.acls[paths.CONFIG_CHANGES]
         kind, _, name = entity.partition("/")
         if kind == "topics" and not isinstance(node, Znode):
             # A config without its topic would become that of a later topic of this name.
-            operations.append(transaction.Operation(transaction.OperationType.CHECK, paths.topic_path(name)))
+            operations.append(transaction.check(paths.topic_path(name)))
         operations += [
             transaction.set_or_create(path, data, node, template.acls),
-            transaction.Operation(
-                transaction.OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, notification, acl=acl, sequential=True
-            ),
+            transaction.notify_brokers(entity, template.acls),
         ]
         if kind == "topics":
             operations += _renew_record(znodes.topics[name], node)

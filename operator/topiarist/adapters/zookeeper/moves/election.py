@@ -19,7 +19,7 @@ from enum import Enum
 from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError
 
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.adapters.zookeeper.codec.cluster import encode_election_request
+from topiarist.adapters.zookeeper.codec.values import encode_election_request
 from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, translate_errors
 from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.moves.mover import KRAFT_REASONS
@@ -62,24 +62,9 @@ def build_election_operations(
 
     ``leaders`` are the brokers that are to lead; each is in ``template.broker_checks``.
     """
-    operations = [*template.fence, *(template.broker_checks[broker] for broker in sorted(leaders))]
-    for name in sorted({topic for topic, _ in partitions}):
-        node = znodes.topics[name].topic
-        assert isinstance(node, Znode)
-        operations.append(
-            transaction.Operation(transaction.OperationType.CHECK, paths.topic_path(name), version=node.version)
-        )
-        operations += transaction.check_no_deletion_request(name, template.acls)
-    for topic, partition in sorted(partitions):
-        version = znodes.states[topic, partition].version
-        operations.append(
-            transaction.Operation(
-                transaction.OperationType.CHECK, paths.partition_state_path(topic, partition), version=version
-            )
-        )
     request = encode_election_request(sorted(partitions))
     return [
-        *operations,
+        *batch_writer.build_checks(sorted(partitions), leaders, znodes, template),
         transaction.Operation(
             transaction.OperationType.CREATE, paths.ELECTION_REQUEST, request, acl=template.acls[ADMIN]
         ),

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.adapters import own_values
-from topiarist.adapters.zookeeper.codec import cluster, paths, strict_json
+from topiarist.adapters.zookeeper.codec import paths, values
 from topiarist.adapters.zookeeper.codec.paths import config_path, record_path, topic_path
-from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder, decode_config
+from topiarist.adapters.zookeeper.codec.values import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.errors import Reason, TopiaristError
@@ -214,8 +214,8 @@ def read_metadata(session: Session) -> ClusterMetadata:
     brokers, broker_version = _decode_brokers(
         names, read_znodes(session, map(_registration_path, names)), znodes.warnings
     )
-    controller = znodes.decode_required(paths.CONTROLLER, cluster.decode_controller)
-    epoch = znodes.decode_required(paths.CONTROLLER_EPOCH, cluster.decode_controller_epoch)
+    controller = znodes.decode_required(paths.CONTROLLER, values.decode_controller)
+    epoch = znodes.decode_required(paths.CONTROLLER_EPOCH, values.decode_controller_epoch)
     topics = _sorted_child_names(lists[paths.TOPICS])
     write_block = _determine_write_block(znodes, controller if epoch is not None else None)
     broker_defaults = znodes.decode_optional(paths.BROKER_DEFAULTS, decode_config) or {}
@@ -224,7 +224,7 @@ def read_metadata(session: Session) -> ClusterMetadata:
     if request.error:
         znodes.warnings.append(f"{paths.REASSIGNMENT_REQUEST} cannot be read: {request.error}")
     return ClusterMetadata(
-        cluster_id=znodes.decode_required(paths.CLUSTER_ID, cluster.decode_cluster_id) or "",
+        cluster_id=znodes.decode_required(paths.CLUSTER_ID, values.decode_cluster_id) or "",
         controller=None if controller is None else controller.broker,
         controller_epoch=epoch or 0,
         epoch_version=znodes.version(paths.CONTROLLER_EPOCH),
@@ -272,7 +272,7 @@ def decode_request_and_write_block(
     nodes = dict(zip(REQUEST_AND_WRITE_BLOCK, answers, strict=True))
     _require_permission(session, nodes)
     znodes = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
-    controller = znodes.decode_required(paths.CONTROLLER, cluster.decode_controller)
+    controller = znodes.decode_required(paths.CONTROLLER, values.decode_controller)
     request = decode_reassignment_request(session, nodes[paths.REASSIGNMENT_REQUEST], ())
     return request, _determine_write_block(znodes, controller)
 
@@ -288,7 +288,7 @@ def decode_reassignment_request(
     if isinstance(node, ReadFailure):
         return ReassignmentRequest()
     try:
-        entries = cluster.decode_requested_reassignments(node.data)
+        entries = values.decode_requested_reassignments(node.data)
     except ZnodeError as error:
         # The controller may accept a request that this decoder rejects: count every name that could be a topic, even
         # one that does not exist yet.
@@ -384,7 +384,7 @@ def _require_kafka(session: Session, answers: Mapping[str, object]) -> None:
     )
 
 
-def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveController | None) -> WriteBlock:
+def _determine_write_block(znodes: _ReadZnodes, controller: values.ActiveController | None) -> WriteBlock:
     if controller is not None and controller.is_kraft:
         return WriteBlock(
             Reason.KRAFT_CONTROLLER,
@@ -393,7 +393,7 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
         )
     if migration := _migration_block(znodes):
         return migration
-    if paths.FREEZE in znodes.nodes and (frozen := cluster.decode_freeze_fail_closed(znodes.nodes[paths.FREEZE].data)):
+    if paths.FREEZE in znodes.nodes and (frozen := values.decode_freeze_fail_closed(znodes.nodes[paths.FREEZE].data)):
         hint = f"; {HINT_USE_KAFKA}" if is_closed_by_move(frozen) else ""
         return WriteBlock(Reason.FROZEN, f"the cluster is {frozen}{hint}")
     if controller is None:
@@ -407,7 +407,7 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
 def _migration_block(znodes: _ReadZnodes) -> WriteBlock | None:
     if paths.MIGRATION not in znodes.nodes:
         return None
-    copied = znodes.decode_optional(paths.MIGRATION, cluster.decode_migration_copied)
+    copied = znodes.decode_optional(paths.MIGRATION, values.decode_migration_copied)
     stage = "its content has been copied to KRaft" if copied else "a KRaft quorum has connected"
     return WriteBlock(
         Reason.KRAFT_MIGRATION,
@@ -417,10 +417,10 @@ def _migration_block(znodes: _ReadZnodes) -> WriteBlock | None:
 
 
 def _infer_min_version(
-    znodes: _ReadZnodes, controller: cluster.ActiveController | None, broker_version: int
+    znodes: _ReadZnodes, controller: values.ActiveController | None, broker_version: int
 ) -> KafkaVersion:
     # Contract 4.9. Topic ids are another hint; ``read.state.infer_min_version`` uses them.
-    feature = znodes.decode_optional(paths.FEATURE, cluster.decode_feature_version)
+    feature = znodes.decode_optional(paths.FEATURE, values.decode_feature_version)
     hints: list[tuple[bool, KafkaVersion]] = [
         (controller is not None and controller.version >= 2, (3, 4)),
         (feature is not None and feature >= 2, (3, 3)),
@@ -443,7 +443,7 @@ def _decode_brokers(
         if node is ReadFailure.MISSING:
             continue
         try:
-            registrations.append(cluster.decode_broker(strict_json.parse_id(name), require_readable(node).data))
+            registrations.append(values.decode_broker(values.parse_id(name), require_readable(node).data))
         except ZnodeError as error:
             warnings.append(f"{_registration_path(name)} cannot be read, so this broker counts as missing: {error}")
     brokers = sorted(Broker(broker.id, broker.rack) for broker in registrations)

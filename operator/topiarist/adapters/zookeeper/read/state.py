@@ -14,10 +14,9 @@ from msgspec import Struct, field
 
 from topiarist.adapters.size_limits import ListSizes, build_list_limits, measure_notifications, measure_topic_list
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.adapters.zookeeper.codec.cluster import decode_requested_reassignments
 from topiarist.adapters.zookeeper.codec.paths import config_path, deletion_request_path, record_path, topic_path
-from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, parse_id
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder, decode_config, decode_partition_state, decode_topic
+from topiarist.adapters.zookeeper.codec.values import ZnodeError, decode_requested_reassignments, parse_id
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import (

@@ -22,13 +22,18 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL
 
 from topiarist.adapters import own_values
-from topiarist.adapters.zookeeper.codec import cluster, paths
-from topiarist.adapters.zookeeper.codec.cluster import decode_cluster_id
-from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, dump_object, load_object, require_version
+from topiarist.adapters.zookeeper.codec import paths, values
+from topiarist.adapters.zookeeper.codec.values import (
+    ZnodeError,
+    decode_cluster_id,
+    dump_object,
+    load_object,
+    require_version,
+)
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS, ConnectionInterrupted, Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.state import read_state
-from topiarist.adapters.zookeeper.write.transaction import MultiRequest, Operation, OperationType
+from topiarist.adapters.zookeeper.write.transaction import MultiRequest, Operation, OperationType, check
 from topiarist.adapters.zookeeper.write.write_context import Lock, ensure_own_znodes
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.state import (
@@ -84,7 +89,7 @@ def find_records(session: Session, *, jute_max_buffer: int) -> ClosedRecords:
     """Return the records that a move would take now; write nothing. Raises what ``move_records`` raises."""
     state = read_state(session, jute_max_buffer=jute_max_buffer)
     gate, moved = _read_gate(session)
-    freeze = cluster.decode_freeze_fail_closed(gate.data) if gate else None
+    freeze = values.decode_freeze_fail_closed(gate.data) if gate else None
     if moved and is_closed_by_move(freeze):
         freeze = _decode_moved(moved.data)
     return _select(state, freeze)
@@ -107,7 +112,7 @@ def read_left_records(session: Session) -> LeftRecords:
         decoded_id = decode_cluster_id(cluster_id.data)
     except ZnodeError as error:
         raise TopiaristError(Reason.UNREADABLE, f"{paths.CLUSTER_ID} cannot be read: {error}") from None
-    freeze = cluster.decode_freeze_fail_closed(gate.data) if gate else None
+    freeze = values.decode_freeze_fail_closed(gate.data) if gate else None
     records = 0 if isinstance(names, ReadFailure) else len(names)
     return LeftRecords(decoded_id, records, moved is not None, freeze)
 
@@ -142,7 +147,7 @@ def _close(session: Session, lock_path: str, acl: list[ACL]) -> _ClosedGate:
         gate, moved = _read_gate(session)
         if gate is None:
             raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} was deleted during the run", "run again")
-        now = cluster.decode_freeze_fail_closed(gate.data)
+        now = values.decode_freeze_fail_closed(gate.data)
         if moved and now and is_closed_by_move(now):
             return _ClosedGate(gate.version, _decode_moved(moved.data), now.reason == MOVED)
         before = _encode_moved(now)
@@ -152,7 +157,7 @@ def _close(session: Session, lock_path: str, acl: list[ACL]) -> _ClosedGate:
             else Operation(OperationType.CREATE, paths.MOVED, before, acl=own_acl)
         )
         close = Operation(OperationType.SET, paths.FREEZE, data, gate.version)
-        if _commit(session, [_check(lock_path), close, note]):
+        if _commit(session, [check(lock_path), close, note]):
             return _ClosedGate(gate.version + 1, now)
     raise _gate_conflict()
 
@@ -164,7 +169,7 @@ def _finish(session: Session, lock_path: str, version: int) -> None:
     """
     data = own_values.encode_freeze(_our_freeze(MOVED))
     for _ in range(MAX_DISCONNECTS):
-        if _commit(session, [_check(lock_path), Operation(OperationType.SET, paths.FREEZE, data, version)]):
+        if _commit(session, [check(lock_path), Operation(OperationType.SET, paths.FREEZE, data, version)]):
             return
         gate, _ = _read_gate(session)
         if gate and gate.data == data:
@@ -208,10 +213,6 @@ def _no_permission(session: Session, verb: str, path: str) -> TopiaristError:
     return TopiaristError(
         Reason.NO_PERMISSION, f"no permission to {verb} {path}", f"give {session.principal_text} the right"
     )
-
-
-def _check(lock_path: str) -> Operation:
-    return Operation(OperationType.CHECK, lock_path)
 
 
 def _our_freeze(reason: str) -> Freeze:

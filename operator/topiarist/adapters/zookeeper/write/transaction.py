@@ -91,6 +91,19 @@ class TransactionTemplate(NamedTuple):
     acls: Mapping[str, Acl]
 
 
+def check(path: str, version: int = -1) -> Operation:
+    """Return the operation that fails if the znode is missing, or has another version."""
+    return Operation(OperationType.CHECK, path, version=version)
+
+
+def notify_brokers(entity: str, acls: Mapping[str, Acl]) -> Operation:
+    """Return the operation that tells the brokers of a change of an entity's config: ``topics/orders``."""
+    data = encode_change_notification(entity)
+    return Operation(
+        OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, data, acl=acls[paths.CONFIG_CHANGES], sequential=True
+    )
+
+
 def build_fence(lock_path: str, epoch_version: int, freeze_version: int) -> tuple[Operation, ...]:
     """Return the checks that must hold at commit, in the order in which ZooKeeper reports a failure."""
     # Each fact was true when the topic was planned, and may have changed since:
@@ -99,10 +112,10 @@ def build_fence(lock_path: str, epoch_version: int, freeze_version: int) -> tupl
     # - without a controller no broker initializes partitions, and the cluster may be migrating to KRaft;
     # - another version of the freeze znode means that a user froze the cluster after it was read.
     return (
-        Operation(OperationType.CHECK, lock_path),
-        Operation(OperationType.CHECK, paths.CONTROLLER_EPOCH, version=epoch_version),
-        Operation(OperationType.CHECK, paths.CONTROLLER),
-        Operation(OperationType.CHECK, paths.FREEZE, version=freeze_version),
+        check(lock_path),
+        check(paths.CONTROLLER_EPOCH, epoch_version),
+        check(paths.CONTROLLER),
+        check(paths.FREEZE, freeze_version),
     )
 
 
@@ -122,11 +135,7 @@ def build_operations(
     """
     acls, record = template.acls, paths.record_path(plan.topic)
     operations = list(template.fence)
-    request_check = (
-        []
-        if request_version is None
-        else [Operation(OperationType.CHECK, paths.REASSIGNMENT_REQUEST, version=request_version)]
-    )
+    request_check = [] if request_version is None else [check(paths.REASSIGNMENT_REQUEST, request_version)]
     if releases_ownership(plan):
         assert isinstance(nodes.record, Znode)
         # The topic itself is not written, and may be absent, so neither it nor a request is checked.
@@ -139,9 +148,7 @@ def build_operations(
     operations += [template.broker_checks[broker] for broker in sorted(brokers & template.broker_checks.keys())]
     if isinstance(state_node, Znode):
         # A topic that was deleted and created again may have equal versions; its partition states seldom do.
-        operations.append(
-            Operation(OperationType.CHECK, paths.partition_state_path(plan.topic, 0), version=state_node.version)
-        )
+        operations.append(check(paths.partition_state_path(plan.topic, 0), state_node.version))
     if any(isinstance(change, _FORBIDDEN_DURING_REASSIGNMENT) for change in plan.changes):
         operations += request_check
     writes: set[str] = set()
@@ -152,7 +159,7 @@ def build_operations(
     # The plan compared these znodes by value: if they are not written, they must still be what was compared.
     for path, node in ((paths.topic_path(plan.topic), nodes.topic), (paths.config_path(plan.topic), nodes.config)):
         if path not in writes and isinstance(node, Znode):
-            operations.append(Operation(OperationType.CHECK, path, version=node.version))
+            operations.append(check(path, node.version))
     if plan.record_after is not None:
         operations.append(set_or_create(record, own_values.encode_record(plan.record_after), nodes.record, acls))
     return operations
@@ -184,10 +191,9 @@ def _build_change_operations(
                 config_data = replace_config(nodes.config.data, after)
             else:
                 config_data = encode_config(config_after({}, (change,)))
-            acl, data = acls[paths.CONFIG_CHANGES], encode_change_notification(f"topics/{plan.topic}")
             return [
                 set_or_create(config, config_data, nodes.config, acls),
-                Operation(OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, data, acl=acl, sequential=True),
+                notify_brokers(f"topics/{plan.topic}", acls),
             ]
         case DeleteTopic():
             request = paths.deletion_request_path(plan.topic)

@@ -22,8 +22,8 @@ from kazoo.security import ACL, Id
 from topiarist.adapters import own_values
 from topiarist.adapters.own_values import decode_freeze, encode_freeze
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, load_object
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
+from topiarist.adapters.zookeeper.codec.values import ZnodeError, load_object
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS, ConnectionInterrupted, Session
 from topiarist.adapters.zookeeper.read import cluster_metadata
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
@@ -330,10 +330,7 @@ def read_transaction_template(
     # Topiarist's own znodes get the ACL of Kafka's topics, like the root znodes of ``ensure_own_znodes``.
     acls[paths.RECORDS] = acls[paths.TOPIARIST_ROOT] = acls[paths.TOPICS]
     fence = transaction.build_fence(lock_path, metadata.epoch_version, metadata.freeze_version)
-    brokers = {
-        broker.id: transaction.Operation(transaction.OperationType.CHECK, paths.broker_path(broker.id))
-        for broker in metadata.brokers
-    }
+    brokers = {broker.id: transaction.check(paths.broker_path(broker.id)) for broker in metadata.brokers}
     return transaction.TransactionTemplate(fence, brokers, acls), metadata
 
 

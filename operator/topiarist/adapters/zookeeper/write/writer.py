@@ -22,7 +22,7 @@ from kazoo.exceptions import KazooException
 from kazoo.protocol.serialization import Exists
 
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
+from topiarist.adapters.zookeeper.codec.values import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import (
     MAX_DISCONNECTS,
     ConnectionInterrupted,

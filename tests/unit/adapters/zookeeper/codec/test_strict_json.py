@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.zookeeper.decoders import DECODERS
 from topiarist.adapters.zookeeper.codec import topics
-from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
+from topiarist.adapters.zookeeper.codec.values import ZnodeError
 
 ID = "UXyU9i5ARn6W00ON2taeWA"
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist.adapters import own_values
-from topiarist.adapters.zookeeper.codec import cluster, paths, topics
+from topiarist.adapters.zookeeper.codec import paths, topics, values
 from topiarist.adapters.zookeeper.codec import topics as configs_
-from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, dump_object, dump_texts
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
+from topiarist.adapters.zookeeper.codec.values import ZnodeError, dump_object, dump_texts
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.state import OwnershipRecord, PartitionState, Reassignment
@@ -88,11 +88,11 @@ def test_kafka_bytes_are_written() -> None:
     assert configs_.encode_config({}) == b'{"version":1,"config":{}}'
     assert configs_.encode_change_notification("topics/T") == b'{"version":2,"entity_path":"topics/T"}'
     moves = (ReplicaMove("orders", 0, (1, 2), (3, 2)), ReplicaMove("orders", 1, (2,), (2, 1)))
-    assert cluster.encode_reassignment_request(moves) == (
+    assert values.encode_reassignment_request(moves) == (
         b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]},'
         b'{"topic":"orders","partition":1,"replicas":[2,1]}]}'
     )
-    assert cluster.encode_election_request([("orders", 3), ("audit", 0)]) == (
+    assert values.encode_election_request([("orders", 3), ("audit", 0)]) == (
         b'{"version":1,"partitions":[{"topic":"orders","partition":3},{"topic":"audit","partition":0}]}'
     )
 
@@ -203,8 +203,8 @@ def test_a_config_survives_encoding_and_change(config: dict[str, str], extra: di
             'the value of "retention.ms" must be text, not 1',
         ),
         (configs_.decode_config, b'{"version":2,"config":{}}', '"version" is 2, and topiarist supports at most 1'),
-        (cluster.decode_controller_epoch, b"4 2", '"4 2" is not an id (a decimal number from 0 to 2147483647)'),
-        (cluster.decode_cluster_id, b'{"version":"1"}', '"id" must be text, not missing or null'),
+        (values.decode_controller_epoch, b"4 2", '"4 2" is not an id (a decimal number from 0 to 2147483647)'),
+        (values.decode_cluster_id, b'{"version":"1"}', '"id" must be text, not missing or null'),
     ],
 )
 def test_odd_znodes_are_named(decode: Callable[[bytes], object], raw: bytes, why: str) -> None:
@@ -226,19 +226,19 @@ def test_odd_znodes_are_named(decode: Callable[[bytes], object], raw: bytes, why
 )
 def test_brokers_of_all_ages_are_read(raw: str, rack: str | None, endpoints: tuple[str, ...]) -> None:
     """Broker registrations of every version are read, also future ones; no rack differs from an empty rack."""
-    node = cluster.decode_broker(7, raw.encode())
+    node = values.decode_broker(7, raw.encode())
     assert (node.id, node.rack, node.endpoints) == (7, rack, endpoints)
 
 
 def test_controllers_tell_kraft_from_zookeeper() -> None:
     """Only a KRaft controller epoch of 0 or more marks a KRaft controller."""
-    old = cluster.decode_controller(b'{"version":1,"brokerid":3,"timestamp":"1"}')
-    new = cluster.decode_controller(b'{"version":2,"brokerid":3,"timestamp":"1","kraftControllerEpoch":-1}')
-    kraft = cluster.decode_controller(b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":0}')
+    old = values.decode_controller(b'{"version":1,"brokerid":3,"timestamp":"1"}')
+    new = values.decode_controller(b'{"version":2,"brokerid":3,"timestamp":"1","kraftControllerEpoch":-1}')
+    kraft = values.decode_controller(b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":0}')
     assert [node.is_kraft for node in (old, new, kraft)] == [False, False, True]
     assert (old.broker, old.version, new.version) == (3, 1, 2)
     copied = b'{"version":0,"kraft_controller_id":3000,"kraft_metadata_offset":%d}'
-    assert [cluster.decode_migration_copied(copied % offset) for offset in (-1, 0, 1234)] == [False, False, True]
+    assert [values.decode_migration_copied(copied % offset) for offset in (-1, 0, 1234)] == [False, False, True]
 
 
 def test_reassignments_are_read_in_their_order() -> None:
@@ -250,11 +250,11 @@ def test_reassignments_are_read_in_their_order() -> None:
         b'{"version":1,"partitions":[{"topic":"b","partition":1,"replicas":[2,1]},'
         b'{"topic":"a","partition":0,"replicas":[]}]}'
     )
-    assert cluster.decode_requested_reassignments(raw) == (("b", 1, (2, 1)), ("a", 0, ()))
+    assert values.decode_requested_reassignments(raw) == (("b", 1, (2, 1)), ("a", 0, ()))
     extra = raw.replace(b'"topic"', b'"log_dirs":[],"topic"')
     for odd in (extra, raw.replace(b":0", b":false"), raw[:-1] + b',"x":1}'):
         with pytest.raises(ZnodeError):
-            cluster.decode_requested_reassignments(odd)
+            values.decode_requested_reassignments(odd)
 
 
 def test_entries_that_the_controller_never_removes_are_read() -> None:
@@ -262,10 +262,10 @@ def test_entries_that_the_controller_never_removes_are_read() -> None:
     entry = '{"version":1,"partitions":[{"topic":"a","partition":%s,"replicas":%s}]}'
     for partition, replicas in ((0, (1, 1)), (-1, (1, -5)), (0, (-(2**31), 2**31 - 1))):
         raw = (entry % (partition, list(replicas))).encode()
-        assert cluster.decode_requested_reassignments(raw) == (("a", partition, replicas),)
+        assert values.decode_requested_reassignments(raw) == (("a", partition, replicas),)
     for odd in (entry % (0, [2**31]), entry % (-(2**31) - 1, [1]), entry % (0, "[1.0]"), entry % (0, "[true]")):
         with pytest.raises(ZnodeError):
-            cluster.decode_requested_reassignments(odd.encode())
+            values.decode_requested_reassignments(odd.encode())
 
 
 @pytest.mark.parametrize("entity", ["/topics/T", "topics", "topics/", "config/topics/T", "/config/topics/T", "users/u"])
