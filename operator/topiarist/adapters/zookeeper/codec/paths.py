@@ -5,7 +5,7 @@ A name becomes exactly one path component, or ``ZnodeError`` is raised.
 
 from __future__ import annotations
 
-from topiarist.adapters.zookeeper.codec.values import ZnodeError
+from topiarist.adapters.own_values import JsonError as ZnodeError
 from topiarist.text import quote
 
 CLUSTER_ID = "/cluster/id"
