@@ -39,8 +39,8 @@ from topiarist.model.plan import (
 )
 from topiarist.model.state import TopicState
 from topiarist.output.ci import CLUSTER_CASE
-from topiarist.output.text.layout import sanitize
 from topiarist.output.view import CLUSTER_WIDE_REASONS
+from topiarist.text import sanitize
 
 _COLUMNS: dict[str, type[Change]] = {
     "create": CreateTopic,

@@ -32,7 +32,8 @@ from topiarist.model.plan import (
 from topiarist.model.spec import ClusterSpec, find_origin
 from topiarist.output import ci
 from topiarist.output.ci import to_json, to_sarif
-from topiarist.output.text.layout import format_diagnostics, sanitize
+from topiarist.output.text.layout import format_diagnostics
+from topiarist.text import sanitize
 from unit.output.markdown.test_escape import outside
 
 FEWER = Issue(Reason.FEWER_PARTITIONS, "48 -> 12 partitions", ("partitions",), "set partitions: 48")
