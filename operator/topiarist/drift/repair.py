@@ -6,9 +6,9 @@ documents. Nothing here connects to a cluster or writes a file.
 
 Baselines: one file with the findings of a day, which are accepted until another day.
 
-``cli.drift_fix`` writes a baseline from a report (``--fix baseline``), and a report reads it (``--baseline``). It is no
-kind of manifest: the findings of a fleet would be read as YAML by every command. The first line says who accepts them,
-why and until when; each other line is a finding as it was. ``drift.exceptions`` accepts the findings that are no worse.
+``--fix baseline`` writes a baseline from a report, and a report reads it (``--baseline``). It is no kind of manifest:
+the findings of a fleet would be read as YAML by every command. The first line says who accepts them, why and until
+when; each other line is a finding as it was. ``drift.exceptions`` accepts the findings that are no worse.
 """
 
 from __future__ import annotations

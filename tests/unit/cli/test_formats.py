@@ -9,7 +9,7 @@ import click
 import pytest
 
 from topiarist.cli import formats
-from topiarist.cli.drift_between import BETWEEN_FORMATS
+from topiarist.cli.drift_tasks import BETWEEN_FORMATS
 from topiarist.cli.main import COMMANDS, cli, run
 
 TABLES: dict[str, Mapping[str, Any]] = {

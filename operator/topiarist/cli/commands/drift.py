@@ -251,6 +251,7 @@ def command(**values: Any) -> None:
     Compares snapshots or live clusters in the same way as a plan, and writes only the report: findings as JSON lines,
     and a summary as JSON, Markdown, Prometheus metrics and HTML.
     """
+    from topiarist.cli.drift_tasks import compare_between, fix_findings
     from topiarist.drift.outputs.routing import News, Webhook
     from topiarist.drift.storage import to_local_path
 
@@ -260,14 +261,10 @@ def command(**values: Any) -> None:
         given, values["paths"] = _write_demo(given, given.demo)
     settings = options.build_settings(values)
     if given.between:
-        from topiarist.cli.drift_between import compare_between
-
         raise click.exceptions.Exit(int(compare_between(given, settings)))
     if given.form != "text":
         raise click.UsageError("--format is for --between: a report has all its formats in its folder")
     if given.fix:
-        from topiarist.cli.drift_fix import fix_findings
-
         raise click.exceptions.Exit(int(fix_findings(given, settings)))
     _check_inputs(given, settings.selection.text)
     given = replace(

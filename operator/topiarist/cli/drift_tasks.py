@@ -1,0 +1,311 @@
+"""What ``topiarist drift`` does instead of a report: repair findings of one, or compare clusters with each other.
+
+``--fix plan``, ``manifest``, ``accept`` or ``baseline``: the findings come from a report; a plan is that of the
+clusters as they are now. What a way does not repair is named on stderr, with the reason.
+
+``--between dev,stage,prod`` needs no manifests. It reads each cluster once, or its snapshot, and prints a matrix: a row
+for each field of each topic, a column for each cluster. Of topics that ``--topic`` or ``--selector`` selects it has all
+values, else those that differ.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec.structs import replace
+
+from topiarist.cli import formats, terminal
+from topiarist.cli.terminal import Settings
+from topiarist.errors import Exit, Reason, TopiaristError
+from topiarist.model.spec import ClusterSpec
+from topiarist.text import format_count, quote
+
+if TYPE_CHECKING:
+    from topiarist.desired.resolve import Desired
+    from topiarist.drift.cross_cluster import ValueRow
+    from topiarist.drift.findings import FindingRow
+    from topiarist.drift.repair import Unfixed
+    from topiarist.runs.inputs import RunInputs
+
+_ACCEPTING = ("accept", "baseline")
+_ACCEPT_OPTIONS = ("author", "until", "reason")
+
+
+def fix_findings(given: Any, settings: Settings) -> Exit:
+    """Repair the selected findings in the way that ``--fix`` names; return the exit code of the command."""
+    _check_options(given)
+    rows = _select(given, settings)
+    if not rows:
+        terminal.log("no finding of the report is selected")
+        return Exit.DONE
+    if given.fix in _ACCEPTING:
+        return _accept(given, rows)
+    return _fix_manifests(given, settings, rows) if given.fix == "manifest" else _plan(given, settings, rows)
+
+
+def _check_options(given: Any) -> None:
+    if not given.from_:
+        raise click.UsageError("give --from: the report with the findings")
+    if given.live or given.previous or given.history or given.baseline:
+        message = "--fix takes findings from a report: give no --live, --previous, --history or --baseline"
+        raise click.UsageError(message)
+    if len(given.snapshots) > (given.fix == "plan"):
+        raise click.UsageError("--fix takes findings from a report: --snapshots is for --fix plan, once")
+    if given.fix in _ACCEPTING:
+        if missing := [f"--{name}" for name in _ACCEPT_OPTIONS if not getattr(given, name)]:
+            raise click.UsageError(f"give {', '.join(missing)}: an acceptance has an author, a last day and a reason")
+        try:
+            date.fromisoformat(given.until)
+        except ValueError:
+            raise click.UsageError(f"--until: found {given.until}, wanted a day such as 2027-03-31") from None
+    if given.write and given.fix != "manifest":
+        raise click.UsageError("--write is for --fix manifest")
+
+
+def _select(given: Any, settings: Settings) -> list[FindingRow]:
+    from topiarist.drift.causes import CauseIndex
+    from topiarist.drift.findings import FindingSelection
+    from topiarist.drift.history import read_findings
+
+    wanted = FindingSelection(
+        ids=tuple(each for text in given.id_ for each in text.split(",")),
+        severities=given.severity,
+        classes=given.class_,
+        fields=given.field,
+        topics=settings.topic,
+        clusters=(settings.cluster,) if settings.cluster else (),
+        responsible=given.responsible,
+        manifests=given.manifest,
+    )
+    rows = read_findings(given.from_)
+    if given.cause:
+        with closing(CauseIndex()) as index:
+            index.add_findings(rows)
+            causes = index.find()
+        rows = [row for row in rows if causes.find_id(row) in given.cause]
+    return [row for row in rows if wanted.matches(row)]
+
+
+def _load(settings: Settings, *, offline: bool = False) -> RunInputs:
+    from topiarist.runs.inputs import load_manifests
+
+    listener = terminal.TerminalListener(settings)
+    return load_manifests(replace(settings, topic=(), selector=""), listener, offline=offline)
+
+
+def _plan(given: Any, settings: Settings, rows: Sequence[FindingRow]) -> Exit:
+    from topiarist.adapters.atomic_files import write_file
+    from topiarist.adapters.saved_plans.encode import dumps, encode_plans
+    from topiarist.drift.repair import keep_findings
+    from topiarist.runs.sessions import ClusterSessions
+
+    settings = replace(settings, snapshot="".join(given.snapshots))
+    inputs = _load(settings)
+    names = {row["cluster"] for row in rows}
+    targeted = {name: spec for name, spec in inputs.desired.targeted_clusters.items() if name in names}
+    plans, unfixed = [], []
+    with ClusterSessions(targeted, settings, terminal.TerminalListener(settings), keep_open=False) as fleet:
+        for plan in fleet.read_and_plan(inputs.desired, settings.run_options):
+            kept, others = keep_findings(plan, [row for row in rows if row["cluster"] == plan.cluster])
+            plans.append(inputs.filter_plan(kept, settings))
+            unfixed += others
+    _log_unfixed(unfixed)
+    if given.out:
+        write_file(given.out, dumps(encode_plans(plans)))
+    terminal.print_result(formats.format_plans(plans, settings, "text", failed_clusters=sorted(fleet.errors)))
+    return fleet.error_code
+
+
+def _fix_manifests(given: Any, settings: Settings, rows: Sequence[FindingRow]) -> Exit:
+    from topiarist.adapters.atomic_files import write_file
+    from topiarist.drift.repair import edit_manifests
+
+    # The other clusters of a topic decide whether a value can be set where it is, also if --cluster selects one.
+    edits, unfixed = edit_manifests(_load(replace(settings, cluster=None), offline=True).desired, rows)
+    _log_unfixed(unfixed)
+    if given.write:
+        for edit in edits:
+            write_file(edit.name, edit.after)
+            terminal.log(terminal.sanitize_lines(f"{edit.name}: written"))
+        return Exit.DONE
+    diff = "".join(line for edit in edits for line in _diff(edit.name, edit.before, edit.after))
+    _print_or_write(given.out, diff)
+    return Exit.DONE
+
+
+def _diff(name: str, before: str, after: str) -> Iterable[str]:
+    """Yield the lines of a diff that ``git apply`` takes in the folder of the run."""
+    path = os.path.relpath(name)
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{path}", f"b/{path}"
+    )
+    for line in lines:
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _accept(given: Any, rows: Sequence[FindingRow]) -> Exit:
+    from topiarist.adapters.manifests.yaml_text import dump_documents
+    from topiarist.drift.repair import format_baseline, make_exceptions
+
+    given_by = {name: getattr(given, name) for name in _ACCEPT_OPTIONS}
+    if given.fix == "baseline":
+        text, unfixed = format_baseline(rows, **given_by)
+    else:
+        documents, unfixed = make_exceptions(rows, **given_by)
+        text = dump_documents(documents) if documents else ""
+    _log_unfixed(unfixed)
+    _print_or_write(given.out, text)
+    return Exit.DONE
+
+
+def _print_or_write(out: str, text: str) -> None:
+    if not out:
+        terminal.print_result(text)
+        return
+    from topiarist.adapters.atomic_files import write_file
+
+    write_file(out, text)
+
+
+def _log_unfixed(unfixed: Sequence[Unfixed]) -> None:
+    from topiarist.drift.repair import describe_row
+
+    for row, why in unfixed:
+        terminal.log(terminal.sanitize_lines(f"not repaired: {describe_row(row)}: {why}"))
+    if unfixed:
+        terminal.log(f"{format_count(len(unfixed), 'finding')} not repaired")
+
+
+def compare_between(given: Any, settings: Settings) -> Exit:
+    """Compare the clusters that ``--between`` names, print the matrix, and return the exit code of the command."""
+    from topiarist.drift.cross_cluster import compare_values
+    from topiarist.runs.inputs import require_addresses
+    from topiarist.runs.sessions import ClusterSessions
+
+    names = _parse_names(given)
+    settings = replace(settings, snapshot="".join(given.snapshots))
+    desired = _load_desired(settings)
+    clusters = {name: _find_cluster(name, desired) for name in names}
+    require_addresses(clusters, settings)
+    with ClusterSessions(clusters, settings, terminal.TerminalListener(settings), keep_open=False) as fleet:
+        states = fleet.map_clusters(fleet.read)
+    if fleet.errors or len(states) < len(names):
+        return fleet.error_code
+    is_selected = _make_selector(clusters, desired, settings)
+    rows = [*compare_values({name: states[name] for name in names}, is_selected)]
+    shown = rows if settings.selection.text else [row for row in rows if row.differs]
+    terminal.print_result(BETWEEN_FORMATS[given.form](names, rows, shown))
+    return Exit.CHANGES if given.exit_code and any(row.differs for row in rows) else Exit.DONE
+
+
+def _parse_names(given: Any) -> list[str]:
+    names = [name.strip() for name in given.between.split(",")]
+    if len(names) < 2 or len({*names}) < len(names) or not all(names):
+        message = f"--between: found {quote(given.between)}, wanted two or more clusters, each once, such as dev,prod"
+        raise click.UsageError(message)
+    if given.live == bool(given.snapshots) or len(given.snapshots) > 1:
+        raise click.UsageError("with --between, give either --live or --snapshots, once")
+    if any((given.out, given.previous, given.history, given.fix, given.fail_on)):
+        message = "--between prints a comparison: give no --out, --previous, --history, --fix or --fail-on"
+        raise click.UsageError(message)
+    return names
+
+
+def _load_desired(settings: Settings) -> Desired | None:
+    """Return what the manifests say; None if there are none, and snapshots are compared."""
+    from topiarist.runs.inputs import load_if_given
+
+    if settings.snapshot and not settings.paths and not settings.clusters:
+        if settings.selector:
+            raise click.UsageError("--selector selects by labels of manifests: give the files or folders with them")
+        return None
+    listener = terminal.TerminalListener(settings)
+    return load_if_given(replace(settings, topic=(), selector=""), listener, with_policies=False).desired
+
+
+def _find_cluster(name: str, desired: Desired | None) -> ClusterSpec:
+    if desired is None:
+        return ClusterSpec(name)
+    if name not in desired.clusters:
+        message = f"--between: found no Cluster document named {quote(name)}"
+        raise TopiaristError(Reason.WRONG_USAGE, message, f"the documents are {', '.join(sorted(desired.clusters))}")
+    return desired.clusters[name]
+
+
+def _make_selector(
+    clusters: Mapping[str, ClusterSpec], desired: Desired | None, settings: Settings
+) -> Callable[[str], bool]:
+    """Return whether a topic is compared; no software's own topics are."""
+    from topiarist.kafka.types import matches_any
+
+    selection = settings.selection
+    specs = [spec for name in clusters for spec in desired.specs[name]] if desired else []
+    labelled = {spec.topic for spec in specs if selection.matches(spec)}
+
+    def is_selected(topic: str) -> bool:
+        if any(cluster.internal_owner(topic) for cluster in clusters.values()):
+            return False
+        if selection.requirements:
+            return topic in labelled
+        return not selection.patterns or matches_any(topic, selection.patterns)
+
+    return is_selected
+
+
+def _count_differences(rows: Sequence[ValueRow]) -> tuple[int, int, int]:
+    """Return the numbers of topics, of topics that differ, and of values that differ."""
+    differing = [row for row in rows if row.differs]
+    return len({row.topic for row in rows}), len({row.topic for row in differing}), len(differing)
+
+
+def _format_text(names: Sequence[str], rows: Sequence[ValueRow], shown: Sequence[ValueRow]) -> str:
+    topics, differing, values = _count_differences(rows)
+    summary = f"{format_count(topics, 'topic')} on {', '.join(names)}: "
+    differ = "differs" if differing == 1 else "differ"
+    summary += f"{differing:,} {differ} in {format_count(values, 'value')}" if values else "all values are the same"
+    lines = [[" ", "topic", "field", *names]]
+    lines += [
+        ["*" if row.differs else "", row.topic, row.field, *(_describe(row, name) for name in names)] for row in shown
+    ]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    table = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines] if shown else []
+    return terminal.sanitize_lines("\n".join([summary, *([""] if table else []), *table])) + "\n"
+
+
+def _describe(row: ValueRow, name: str) -> str:
+    from topiarist.drift.cross_cluster import TOPIC_FIELD
+    from topiarist.output.text.layout import humanize_config_value
+
+    if name not in row.values:
+        return "-"
+    value = row.values[name]
+    if value is None:
+        return "missing" if row.field == TOPIC_FIELD else "not set"
+    words = humanize_config_value(row.field.removeprefix("config."), value)
+    return f"{value} ({words})" if words else value
+
+
+def _format_json(names: Sequence[str], rows: Sequence[ValueRow], shown: Sequence[ValueRow]) -> str:
+    from topiarist.adapters.saved_plans.encode import dumps
+
+    topics, differing, values = _count_differences(rows)
+    return dumps(
+        {
+            "formatVersion": 1,
+            "clusters": [*names],
+            "topics": topics,
+            "topicsThatDiffer": differing,
+            "valuesThatDiffer": values,
+            "values": [row._asdict() for row in shown],
+        }
+    )
+
+
+BETWEEN_FORMATS = {"text": _format_text, "json": _format_json}
+"""The formats of ``drift --between`` by name."""
