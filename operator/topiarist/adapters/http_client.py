@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import base64
 import ssl
 import time
 import urllib.error
 import urllib.request
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from topiarist.adapters.tls import run_with_deadline
 
@@ -24,6 +26,21 @@ class NoAnswer(Exception):
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
         return None
+
+
+def split_address(text: str) -> SplitResult | None:
+    """Return the parts of an address of HTTP or HTTPS, which has a host and a possible port; None for other text."""
+    try:
+        parts = urlsplit(text)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if is_address else None
+
+
+def authorize(user: str, password: str) -> dict[str, str]:
+    """Return the header of a login by Basic authentication (RFC 7617)."""
+    return {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 
 def build_opener(context: ssl.SSLContext | None, *, use_proxies: bool = True) -> urllib.request.OpenerDirector:

@@ -6,7 +6,6 @@ sent after that: a webhook that refuses it costs no report. The address of a web
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 import urllib.error
@@ -14,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote
 from urllib.request import Request
 
-from topiarist.adapters.http_client import MAX_ANSWER_BYTES, NoAnswer, build_opener, exchange
+from topiarist.adapters.http_client import MAX_ANSWER_BYTES, NoAnswer, authorize, build_opener, exchange, split_address
 from topiarist.adapters.tls import read_secret
 from topiarist.drift.history import FINDINGS_FILE, RESOLVED_FILE, count_findings
 from topiarist.drift.outputs.folder import NO_TEAM
@@ -121,8 +120,7 @@ class Webhook:
         url = self._url
         headers = {"Content-Type": "application/json", "User-Agent": "topiarist"}
         if url.username is not None:
-            identity = f"{unquote(url.username)}:{unquote(url.password or '')}"
-            headers["Authorization"] = f"Basic {base64.b64encode(identity.encode()).decode()}"
+            headers |= authorize(unquote(url.username), unquote(url.password or ""))
         address = url._replace(netloc=url.netloc.rpartition("@")[2]).geturl()
         request = Request(address, json.dumps(message).encode(), headers, method="POST")
         try:
@@ -148,12 +146,8 @@ class Webhook:
 
 
 def _parse_address(text: str, reference: str) -> SplitResult:
-    try:
-        parts = urlsplit(text)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address:
+    parts = split_address(text)
+    if parts is None:
         message = f"--webhook {reference}: found no address there, wanted https://hooks.example.com/PATH"
         raise TopiaristError(Reason.CREDENTIALS_INVALID, message)
     if parts.username is not None and parts.scheme == "http":

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from topiarist import __version__
 from topiarist.adapters import tls
-from topiarist.adapters.http_client import MAX_ANSWER_BYTES, NoAnswer, build_opener, exchange
+from topiarist.adapters.http_client import MAX_ANSWER_BYTES, NoAnswer, authorize, build_opener, exchange, split_address
 from topiarist.adapters.kafka_admin.connection.authentication import is_token
 from topiarist.errors import Reason, TopiaristError, missing_packages_error
 from topiarist.model.access import SaslAwsIam, SaslOAuth, Tls
@@ -101,8 +101,7 @@ class TokenEndpoint:
         fields = {"grant_type": "client_credentials", "scope": login.scope, "audience": login.audience}
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         if login.client_secret:
-            identity = ":".join(urllib.parse.quote_plus(text) for text in (login.client_id, proof))
-            headers["Authorization"] = f"Basic {base64.b64encode(identity.encode()).decode()}"
+            headers |= authorize(*map(urllib.parse.quote_plus, (login.client_id, proof)))
         else:
             fields |= {"client_id": login.client_id, "client_assertion_type": _ASSERTION, "client_assertion": proof}
         given = urllib.parse.urlencode({name: text for name, text in fields.items() if text})
@@ -119,16 +118,12 @@ class TokenEndpoint:
             message = f"{self._login.proof.location}: tokenEndpoint {quote(self._login.token_endpoint)} {why}"
             return TopiaristError(Reason.CREDENTIALS_INVALID, message, "write https://login.example.com/token")
 
-        try:
-            parts = urllib.parse.urlsplit(self._login.token_endpoint)
-            has_port = parts.port is None or parts.port > 0
-        except ValueError:
-            raise invalid("is not an address") from None
-        if not parts.hostname or not has_port or parts.scheme not in ("http", "https"):
+        parts = split_address(self._login.token_endpoint)
+        if parts is None:
             raise invalid("is not an HTTPS address")
         if parts.username is not None:
             raise invalid("contains a user; use clientId and clientSecret")
-        if parts.scheme == "http" and not _is_loopback(parts.hostname):
+        if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
             raise invalid("would send the client secret without encryption")
         return parts.scheme
 

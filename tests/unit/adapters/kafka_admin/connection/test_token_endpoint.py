@@ -233,7 +233,7 @@ def test_addresses() -> None:
         "ftp://login.example.com/token": "is not an HTTPS address",
         "https:///token": "is not an HTTPS address",
         "https://login.example.com:0/token": "is not an HTTPS address",
-        "https://login.example.com:x/token": "is not an address",
+        "https://login.example.com:x/token": "is not an HTTPS address",
         URL.replace("//", "//user@"): "contains a user",
     }
     for url, words in table.items():
