@@ -14,7 +14,6 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,6 +49,8 @@ def fix_findings(given: Any, settings: Settings) -> Exit:
 
 
 def _check_options(given: Any) -> None:
+    from topiarist.drift.exceptions import is_day
+
     if not given.from_:
         raise click.UsageError("give --from: the report with the findings")
     if given.live or given.previous or given.history or given.baseline:
@@ -60,10 +61,8 @@ def _check_options(given: Any) -> None:
     if given.fix in _ACCEPTING:
         if missing := [f"--{name}" for name in _ACCEPT_OPTIONS if not getattr(given, name)]:
             raise click.UsageError(f"give {', '.join(missing)}: an acceptance has an author, a last day and a reason")
-        try:
-            date.fromisoformat(given.until)
-        except ValueError:
-            raise click.UsageError(f"--until: found {given.until}, wanted a day such as 2027-03-31") from None
+        if not is_day(given.until):
+            raise click.UsageError(f"--until: found {given.until}, wanted a day such as 2027-03-31")
     if given.write and given.fix != "manifest":
         raise click.UsageError("--write is for --fix manifest")
 

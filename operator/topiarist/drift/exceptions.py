@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from topiarist.drift.findings import (
     NEVER_ACCEPTED,
@@ -55,15 +55,22 @@ class DriftException(Struct, frozen=True, eq=False):
         return self.until < as_of[: len(self.until)]
 
 
+def is_day(text: str) -> bool:
+    """Return whether the calendar has the day, such as ``2027-03-31``."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
 def parse_exceptions(manifests: Iterable[Manifest]) -> tuple[list[DriftException], list[Diagnostic]]:
     """Return the exceptions in order of file and line, and the errors of dates that no calendar has."""
     exceptions, errors = list[DriftException](), list[Diagnostic]()
     for manifest in manifests:
         if manifest.kind == KIND:
             until = manifest.spec["until"]
-            try:
-                date.fromisoformat(until)
-            except ValueError:
+            if not is_day(until):
                 place = manifest.source.locate(("spec", "until"))
                 errors.append(Diagnostic(place, f"until: found {until}, wanted a day of the calendar"))
                 continue
@@ -75,9 +82,7 @@ def _parse_exception(manifest: Manifest) -> DriftException:
     spec, place = manifest.spec, manifest.source.locate()
     return DriftException(
         name=manifest.full_name,
-        selection=FindingSelection(
-            **{name: tuple(spec.get(name, ())) for name in ("clusters", "topics", "classes", "fields")}
-        ),
+        selection=convert(spec, FindingSelection),
         reason=" ".join(spec["reason"].split()),
         author=spec["author"],
         until=spec["until"],

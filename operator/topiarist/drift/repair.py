@@ -17,7 +17,6 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -28,7 +27,7 @@ from topiarist.adapters.atomic_files import read_file
 from topiarist.adapters.manifests.edit import edit_document
 from topiarist.adapters.manifests.source import Document
 from topiarist.desired.export import to_scalars
-from topiarist.drift.exceptions import KIND, DriftException
+from topiarist.drift.exceptions import KIND, DriftException, is_day
 from topiarist.drift.findings import (
     NEVER_ACCEPTED,
     DriftClass,
@@ -282,11 +281,9 @@ def load_baseline(path: str) -> Baseline:
     where = Path(path)
     first, *lines = read_file(path).splitlines() or [b""]
     header = parse_part(where, first, "baseline", ":1", _HINT)
-    try:
-        date.fromisoformat(header["until"])
-    except ValueError:
+    if not is_day(header["until"]):
         message = f"{printable(path, 4096)}:1: until: found {header['until']}, wanted a day of the calendar"
-        raise TopiaristError(Reason.UNREADABLE, message) from None
+        raise TopiaristError(Reason.UNREADABLE, message)
     rows: RowsByCluster = {}
     for number, line in enumerate(lines, start=2):
         row: dict[str, Any] = parse_part(where, line, "baselineFinding", f":{number}", _HINT)

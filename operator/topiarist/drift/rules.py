@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from topiarist.adapters.atomic_files import read_file
 from topiarist.drift.findings import SEVERITY_RANK, FindingRow, FindingSelection, Severity
@@ -101,13 +101,12 @@ def parse_rules(
 def _parse_rule(manifest: Manifest, index: int) -> SeverityRule:
     rule, place = manifest.spec["rules"][index], manifest.source.locate(("spec", "rules", index))
     action, value = next(iter(rule["severity"].items()))
-    names = ("clusters", "topics", "classes", "fields")
     return SeverityRule(
         policy=manifest.full_name,
         name=rule["name"],
         file=place.file,
         line=place.line,
-        selection=FindingSelection(**{name: tuple(rule.get(name, ())) for name in names}),
+        selection=convert(rule, FindingSelection),
         cluster_labels=rule.get("clusterSelector", {}).get("matchLabels", {}),
         action=action,
         value=value,
