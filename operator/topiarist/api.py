@@ -46,6 +46,7 @@ from topiarist.output.html import plan as html
 from topiarist.output.markdown import plan as markdown
 from topiarist.output.text import plan as text
 from topiarist.output.text.layout import TextLayout
+from topiarist.output.view import encode_error, encode_fields
 from topiarist.runs import inputs, modes
 from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile, wait_for_controllers
 from topiarist.runs.sessions import ClusterSessions
@@ -276,37 +277,24 @@ class ApplyResult(Struct, frozen=True):
         """Return the result as plain values, to pass on as JSON: exit code, outcomes, refusals, errors, remarks."""
         clusters = []
         for report in self.reports:
-            outcomes = [
-                {
-                    "topic": each.topic,
-                    "result": each.result.value,
-                    "reason": each.reason.value if each.reason else None,
-                    "message": each.message,
-                }
-                for each in report.outcomes
-            ]
+            outcomes = [encode_fields(each, "topic", "result", "reason", "message") for each in report.outcomes]
             refusals = [
-                {"topic": topic.topic, "reason": each.reason.value, "message": each.message, "hint": each.hint}
+                {"topic": topic.topic, **encode_fields(each, "reason", "message", "hint")}
                 for topic in report.plan.topics
                 if not topic.observe_only
                 for each in topic.refusals
             ]
-            error = _encode_error(report.error) if report.error else None
-            name = report.plan.cluster
+            name, error = report.plan.cluster, encode_error(report.error)
             clusters.append({"name": name, "outcomes": outcomes, "refusals": refusals, "error": error})
         return {
             "exitCode": int(self.exit_code),
             "clusters": clusters,
-            "errors": {name: _encode_error(error) for name, error in self.errors.items()},
+            "errors": {name: encode_error(error) for name, error in self.errors.items()},
             "remarks": list(self.remarks),
         }
 
 
 _IMPORTANCE = {Exit.ERROR: 3, Exit.CONFLICT: 2, Exit.REFUSED: 1, Exit.USAGE: 0, Exit.CHANGES: 0, Exit.DONE: 0}
-
-
-def _encode_error(error: TopiaristError) -> dict[str, str]:
-    return {"reason": error.reason.value, "message": str(error.args[0]), "hint": error.hint}
 
 
 def _never() -> bool:

@@ -35,7 +35,7 @@ from topiarist.model.spec import ClusterSpec, find_origin
 from topiarist.model.state import ClusterState
 from topiarist.model.usage import TopicUsage
 from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, GREEN, YELLOW, TextLayout, join_sections, shorten
-from topiarist.output.view import encode_fields, encode_location
+from topiarist.output.view import encode_error, encode_fields, encode_location
 from topiarist.text import format_count, sanitize, to_camel_case
 
 FORMAT_VERSION = 1
@@ -393,7 +393,7 @@ def encode_checks(checks: Iterable[ClusterCheck]) -> dict[str, Any]:
 
 
 def _encode(check: ClusterCheck) -> dict[str, Any]:
-    state, error = check.state, check.error
+    state = check.state
     block = state.write_block if state else None
     return {
         "name": check.cluster.name,
@@ -402,7 +402,7 @@ def _encode(check: ClusterCheck) -> dict[str, Any]:
         "mode": state.mode.value if state else None,
         "brokers": len(state.brokers) if state else None,
         "topics": len(state.topics) + len(state.topic_errors) if state else None,
-        "error": {"reason": error.reason.value, "message": str(error.args[0]), "hint": error.hint} if error else None,
+        "error": encode_error(check.error),
         "writeBlock": {"reason": block.reason.value, "message": block.message} if block and block.reason else None,
         "capabilities": [_encode_check_finding(each) for each in check.findings],
         "permissions": [_encode_permission(each) for each in check.permissions],

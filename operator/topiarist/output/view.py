@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from topiarist.errors import FieldPath, Location, Reason
+from topiarist.errors import FieldPath, Location, Reason, TopiaristError
 from topiarist.kafka.types import Replicas, are_unplaced
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveType, ReplicaMove
 from topiarist.model.plan import (
@@ -452,6 +452,11 @@ def relative_location(location: Location, root: str) -> Location:
 def encode_location(location: Location | None) -> dict[str, Any] | None:
     """Encode the location of a field for a JSON document; None if there is none."""
     return location._asdict() if location else None
+
+
+def encode_error(error: TopiaristError | None) -> dict[str, str] | None:
+    """Encode an error for a JSON document; None if there is none."""
+    return {"reason": error.reason.value, "message": str(error.args[0]), "hint": error.hint} if error else None
 
 
 def encode_fields(value: object, *names: str) -> dict[str, Any]:
