@@ -1,4 +1,4 @@
-"""What ``topiarist drift`` does instead of a report: repair findings of one, or compare clusters with each other.
+"""The tasks of ``topiarist drift`` beside a report: repair findings of one, or compare clusters with each other.
 
 ``--fix plan``, ``manifest``, ``accept`` or ``baseline``: the findings come from a report; a plan is that of the
 clusters as they are now. What a way does not repair is named on stderr, with the reason.

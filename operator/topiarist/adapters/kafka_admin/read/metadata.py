@@ -14,12 +14,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     decode_topic_id,
     encode_topic_id,
 )
-from topiarist.adapters.kafka_admin.protocol.messages import (
-    MalformedMessage,
-    MetadataRequest,
-    read_varint,
-    skip_tags,
-)
+from topiarist.adapters.kafka_admin.protocol.messages import MalformedMessage, MetadataRequest, read_varint, skip_tags
 from topiarist.kafka.types import Broker, Replicas
 
 # A decoder of DescribeConfigs answers that keeps only the overrides of topics.

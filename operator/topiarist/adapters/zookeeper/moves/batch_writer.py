@@ -328,7 +328,7 @@ class WriterSettings(NamedTuple):
 
 
 class MoveAccess(NamedTuple):
-    """What a run of moves or elections works with; ``stop`` says whether it ends."""
+    """The session and the settings of a run of moves or elections; ``stop`` says whether it ends."""
 
     session: Session
     writer_settings: WriterSettings
