@@ -464,11 +464,13 @@ def encode_fields(value: object, *names: str) -> dict[str, Any]:
 
     Enums become their values, tuples lists, locations mappings.
     """
-    found = ((name, getattr(value, name)) for name in names)
-    return {
-        to_camel_case(name): encode_location(each) if isinstance(each, Location) else to_builtins(each)
-        for name, each in found
-    }
+    return {to_camel_case(name): _encode_field(getattr(value, name)) for name in names}
+
+
+def _encode_field(value: object) -> object:
+    if isinstance(value, Location):
+        return encode_location(value)
+    return [*map(_encode_field, value)] if isinstance(value, tuple) else to_builtins(value)
 
 
 def summarize_moves(moves: Sequence[ReplicaMove], partition_count: int = 0) -> str:
