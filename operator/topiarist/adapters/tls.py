@@ -63,17 +63,18 @@ def sign_assertion(key: bytes, claims: dict[str, Any], key_id: str) -> str:
         header["alg"] = "ES256"
     elif not isinstance(private, rsa.RSAPrivateKey):
         raise KeyProblem("is neither an RSA key nor a P-256 key, which are for RS256 and ES256")
-    parts = (_base64url(json.dumps(part, separators=(",", ":")).encode()) for part in (header, claims))
+    parts = (base64url(json.dumps(part, separators=(",", ":")).encode()) for part in (header, claims))
     signed = ".".join(parts).encode()
     if isinstance(private, rsa.RSAPrivateKey):
         signature = private.sign(signed, padding.PKCS1v15(), hashes.SHA256())
     else:
         r, s = utils.decode_dss_signature(private.sign(signed, ec.ECDSA(hashes.SHA256())))
         signature = r.to_bytes(32, "big") + s.to_bytes(32, "big")
-    return f"{signed.decode()}.{_base64url(signature)}"
+    return f"{signed.decode()}.{base64url(signature)}"
 
 
-def _base64url(data: bytes) -> str:
+def base64url(data: bytes) -> str:
+    """Return bytes as text of tokens: base64 for addresses, without padding."""
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
@@ -126,7 +127,7 @@ def read_key_store(data: bytes, password: str) -> Store:
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(once.encode()),
     )
-    return Store(_to_pem(entries.chain), encrypted, once)
+    return Store("".join(map(ssl.DER_cert_to_PEM_cert, entries.chain)).encode(), encrypted, once)
 
 
 def read_trust_store(data: bytes, password: str) -> str:
@@ -134,14 +135,7 @@ def read_trust_store(data: bytes, password: str) -> str:
     entries = _read_entries(data, password, needs_key=False)
     if not entries.trusted:
         raise KeyProblem("has no trusted certificate: it is a key store, or empty")
-    return _to_pem(entries.trusted).decode()
-
-
-def _to_pem(certificates: list[bytes]) -> bytes:
-    lines = []
-    for each in certificates:
-        lines += [b"-----BEGIN CERTIFICATE-----\n", base64.encodebytes(each), b"-----END CERTIFICATE-----\n"]
-    return b"".join(lines)
+    return "".join(map(ssl.DER_cert_to_PEM_cert, entries.trusted))
 
 
 def _read_entries(data: bytes, password: str, *, needs_key: bool) -> _Entries:

@@ -15,7 +15,6 @@ of the token to AWS, and so learns the identity.
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import json
 import re
@@ -236,7 +235,7 @@ class AwsTokens:
         signed = self._credentials.get_frozen_credentials()
         SigV4QueryAuth(signed, _SERVICE, region, expires=TOKEN_LIFETIME_S).add_auth(request)
         url = f"{request.url}&User-Agent=topiarist-{__version__}"
-        return base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+        return tls.base64url(url.encode())
 
     def _find_credentials(self) -> Any:
         """Return the credentials of the profile or of the default chain, or those of the role that they assume."""
