@@ -121,8 +121,8 @@ def _specs_as_backstage(rendered: Rendered) -> list[dict[str, Any]]:
     """
     from topiarist.adapters.manifests.loader import read_annotations
     from topiarist.desired import export
-    from topiarist.drift.codeowners import load_codeowners
     from topiarist.drift.rows import RowCompleter, RowOptions
+    from topiarist.drift.rules import load_codeowners
 
     desired, label, file = rendered
     codeowners = load_codeowners(file) if file else None

@@ -394,7 +394,7 @@ saved_plan = combine_options(
 )
 
 
-responsible = _combine_options(
+responsible = combine_options(
     option(
         "--owner-label",
         default="",
