@@ -18,6 +18,8 @@ from topiarist.adapters.tls import run_with_deadline
 MAX_ANSWER_BYTES = 1 << 20
 """Maximum size of an answer in bytes; the rest is not read."""
 
+_TOO_LATE = "no answer in time"
+
 
 class NoAnswer(Exception):
     """The server gave no answer by HTTP; the text says why."""
@@ -63,11 +65,13 @@ def exchange(opener: urllib.request.OpenerDirector, request: urllib.request.Requ
             return bytes(response.read(MAX_ANSWER_BYTES + 1))
 
     try:
-        return run_with_deadline(ask, deadline, "no answer in time")
+        return run_with_deadline(ask, deadline, _TOO_LATE)
     except urllib.error.HTTPError:
         raise
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", None) or error
+        if isinstance(why, TimeoutError):  # the socket's own, which may end before the deadline is seen
+            raise NoAnswer(_TOO_LATE) from None
         why = getattr(why, "verify_message", None) or getattr(why, "strerror", None) or why
         raise NoAnswer(str(why)) from None
     except Exception as error:  # http.client's exceptions for what is no HTTP

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -157,7 +158,8 @@ class StringTable:
 
     def encode_row(self, row: FindingRow) -> list[str | int | bool | None]:
         """Return one row as a list."""
-        return [self._encode_value(row[name]) for name in COLUMNS]
+        shown = _add_units(row)
+        return [self._encode_value(shown[name]) for name in COLUMNS]
 
     def _encode_value(self, value: Any) -> str | int | bool | None:
         if value is None or isinstance(value, bool):
@@ -197,7 +199,7 @@ def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -
             "unknown": _limit_rows([_select_fields(one, "cluster", "problem") for one in unknown]),
             "incomplete": _limit_rows(summary["incomplete"]),
             "responsible": _limit_rows(sorted(summary["byResponsible"], key=_urgency)),
-            "accepted": {"total": summary["accepted"]["total"], "rows": accepted},
+            "accepted": {"total": summary["accepted"]["total"], "rows": [*map(_add_units, accepted)]},
             "unmatched": _limit_rows(exceptions["unmatched"]),
             "crossClusterDifferences": _limit_rows([_difference_document(one) for one in differences["topics"]])
             | {"total": differences["total"]},
@@ -242,16 +244,23 @@ def _cause_document(cause: Mapping[str, Any]) -> dict[str, Any]:
     return _select_fields(cause, *counts) | names | {"differences": differences, "more": more}
 
 
-def _add_units(difference: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a difference with the unit for people beside each value that has one."""
-    key = difference["field"].removeprefix("config.")
-    texts = {name: text for name in ("expected", "actual") if (text := difference[name]) is not None}
-    words = {name: humanize_config_value(key, text) for name, text in texts.items()}
-    return {**difference, **{name: f"{text} ({words[name]})" for name, text in texts.items() if words[name]}}
+def _add_units(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a finding or a difference with the unit for people beside each value that has one."""
+    values = {name: _add_unit(row["field"], row[name]) for name in ("expected", "actual")}
+    return {**row, **values}
+
+
+@lru_cache(4096)
+def _add_unit(field: str, value: str | None) -> str | None:
+    words = "" if value is None else humanize_config_value(field.removeprefix("config."), value)
+    return f"{value} ({words})" if words else value
 
 
 def _difference_document(difference: Mapping[str, Any]) -> dict[str, Any]:
-    values = [{"value": value["value"], "clusters": value["number"]} for value in difference["values"][:_MAX_VALUES]]
+    values = [
+        {"value": _add_unit(difference["field"], value["value"]), "clusters": value["number"]}
+        for value in difference["values"][:_MAX_VALUES]
+    ]
     return {
         **_select_fields(difference, "topic", "field"),
         "values": values,

@@ -20,6 +20,7 @@ from support.drift.small_fleet import read_rows, read_summary
 from topiarist.drift.findings import DriftClass, DriftFinding
 from topiarist.drift.outputs import html
 from topiarist.output.html import plan
+from topiarist.output.text.layout import humanize_config_value
 from topiarist.text import sanitize
 
 ASSETS = Path(html.__file__).parent / "assets"
@@ -51,6 +52,10 @@ def held(row: Mapping[str, Any]) -> dict[str, Any]:
     texts = {"reasons": ", ".join(row["reasons"]), "line": None if row["line"] is None else str(row["line"])}
     texts["episodes"] = str(row["episodes"])
     texts["severityRule"] = row["severityRule"] and html.describe_rule(row["severityRule"])
+    key = row["field"].removeprefix("config.")
+    for name in ("expected", "actual"):
+        words = "" if row[name] is None else humanize_config_value(key, row[name])
+        texts[name] = f"{row[name]} ({words})" if words else row[name]
     return {name: texts.get(name, row[name]) for name in html.COLUMNS if name != "cause"}
 
 
