@@ -29,10 +29,14 @@ from topiarist.adapters.kafka_admin.records.codec import Moved, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import WARNING_ZOOKEEPER_ENDED
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
+from topiarist.model.access import Placement
 from topiarist.model.outcome import FreezeResult, Result
 from topiarist.model.plan import Plan
 from topiarist.model.state import (
     APACHE_KAFKA,
+    GIVEN,
+    UNKNOWN,
+    Capabilities,
     ClosedRecords,
     ClusterState,
     Freeze,
@@ -317,6 +321,7 @@ def test_records_of_another_cluster_are_refused() -> None:
         ) as e:
             call(other)
         assert e.value.reason is Reason.WRONG_CLUSTER
+        assert e.value.hint == "correct one of the addresses: nothing was written"
     assert kafka.records().number == 0
 
 
@@ -397,6 +402,16 @@ def test_brokers_that_take_no_records(
         with pytest.raises(TopiaristError) as caught:
             call()
         assert (caught.value.reason, caught.value.args[0]) == (Reason.NOT_OFFERED, why)
+    assert kafka.cluster.sent == []
+
+
+def test_lists_of_a_service_that_places_replicas_are_not_asked_about(kafka: FakeKafka) -> None:
+    """The Cluster says what becomes of them."""
+    plan = replace(kafka.plan(*WANTED), capabilities=Capabilities(replica_lists=UNKNOWN, growth_lists=UNKNOWN))
+    assert kafka.open().find_refusals(plan).capabilities.replica_lists == GIVEN
+    kafka.cluster.sent.clear()
+    kafka.access = replace(kafka.access, placement=next(iter(Placement)))
+    assert kafka.open().find_refusals(plan).capabilities == plan.capabilities
     assert kafka.cluster.sent == []
 
 

@@ -530,11 +530,11 @@ def _refused_outcome(move: ReplicaMove, element: requests.Element) -> Outcome:
     if element.is_denied:
         message = f"no permission: it needs the right Alter on the cluster; {message}"
         return Outcome(move.topic, Result.FAILED, Reason.NO_PERMISSION, message)
-    reason, result = _REFUSALS.get(element.code or 0, (Reason.WRITE_FAILED, Result.FAILED))
+    reason, result = _REFUSALS.get(element.code, (Reason.WRITE_FAILED, Result.FAILED))
     return Outcome(move.topic, result, reason, message)
 
 
-_REFUSALS = {
+_REFUSALS: Mapping[int | None, tuple[Reason, Result]] = {
     3: (Reason.STATE_CONFLICT, Result.CONFLICT),
     38: (Reason.STATE_CONFLICT, Result.CONFLICT),
     39: (Reason.UNKNOWN_BROKERS, Result.REFUSED),

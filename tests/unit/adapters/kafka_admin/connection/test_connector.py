@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from topiarist.adapters.kafka_admin.connection.connector import (
     parse_bootstrap_servers,
     share,
 )
+from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest, SaslHandshakeRequest
 from topiarist.adapters.tls import run_with_deadline
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword, Tls
@@ -59,8 +61,11 @@ class Peers:
         self.connections: list[Connected] = []
         self.other = ""
         self.accepts_tls = False
+        self.looked_up: list[tuple[Any, float]] = []
+        self.wrapped: list[tuple[Any, ...]] = []
 
-    def open_sockets(self, _address: Any, _deadline: float) -> list[Callable[[], Plain]]:
+    def open_sockets(self, address: Any, deadline: float) -> list[Callable[[], Plain]]:
+        self.looked_up.append((address, deadline - self.clock.current))
         return [self._opener(number, error) for number, error in enumerate(self.errors)]
 
     def _opener(self, number: int, error: Exception | None) -> Callable[[], Plain]:
@@ -83,6 +88,7 @@ class Connected:
         self.versions: dict[int, tuple[int, int]] = {}
         self.is_open = True
         self.sent: list[tuple[str, float | None]] = []
+        self.called: list[tuple[Any, int | None]] = []
         self.log_in_again_at: float | None = None
         self.log_in_again: Any = None
         PEERS[0].connections.append(self)
@@ -102,7 +108,7 @@ class Connected:
         return answer
 
     def call(self, request: Any, *, version: int | None = None, timeout: float | None = None) -> Any:
-        assert getattr(request, "topics", []) == []  # None would ask for all topics
+        self.called.append((request, version))
         return self._answer(request.name.removesuffix("Request"), timeout)
 
     def close(self) -> None:
@@ -144,6 +150,8 @@ def test_a_connection(peers: Peers) -> None:
     opened = connect()
     assert opened is peers.connections[0]
     assert opened.sent == [("ApiVersions", 10.0), ("Metadata", 10.0)]
+    assert opened.called == [(MetadataRequest(topics=[], allow_auto_topic_creation=False), None)]
+    assert peers.looked_up == [(ADDRESS, 10.0)]
     assert (opened.timeout, opened.is_open, opened.opened.timeouts) == (7.0, True, [10.0])
     assert opened.log_in_again_at is None
 
@@ -181,8 +189,9 @@ def test_each_ip_address_is_tried(peers: Peers) -> None:
     with pytest.raises(OSError, match="last"):
         connect()
     peers.errors = []
-    with pytest.raises(OSError, match="kafka has no address"):
+    with pytest.raises(OSError, match="kafka has no address") as caught:
         connect()
+    assert (caught.value.errno, caught.value.strerror) == (0, "kafka has no address")
 
 
 def test_the_time_is_shared(peers: Peers) -> None:
@@ -220,16 +229,26 @@ def test_a_service_without_topic_ids(peers: Peers) -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (versions(code=35), RefusedByCluster, "older than Kafka 2.8"),
-        (versions(code=42), OSError, r"it answered ApiVersions with INVALID_REQUEST \(42\)"),
-        (versions(None), OSError, "it is a controller of a KRaft cluster: use the brokers' port"),
+        (
+            versions(code=35),
+            RefusedByCluster,
+            "the brokers are older than Kafka 2.8, or answer as if they were: they cannot read version 3 of"
+            " ApiVersions",
+        ),
+        (versions(code=42), OSError, "it answered ApiVersions with INVALID_REQUEST (42)"),
+        (
+            versions(None),
+            OSError,
+            "it is a controller of a KRaft cluster: use the brokers' port (it does not offer Metadata)",
+        ),
     ],
 )
 def test_what_is_no_broker(peers: Peers, answer: Any, error: type[Exception], message: str) -> None:
     """A controller, an old broker, and a broker that answers with an error."""
     peers.script["ApiVersions"] = answer
-    with pytest.raises(error, match=message):
+    with pytest.raises(error) as caught:
         connect()
+    assert [*caught.value.args] == ([0, message] if error is OSError else [message])
     assert not peers.connections[0].is_open
 
 
@@ -239,8 +258,9 @@ def test_a_server_without_an_answer(peers: Peers) -> None:
     with pytest.raises(Disconnected):
         connect()
     peers.other = "a web server"
-    with pytest.raises(OSError, match="a web server answered: use the brokers' port"):
+    with pytest.raises(OSError, match="a web server answered: use the brokers' port") as error:
         connect()
+    assert error.value.errno == 0
     peers.accepts_tls = True
     with pytest.raises(TopiaristError, match="this port accepts TLS only: add tls") as caught:
         connect()
@@ -265,6 +285,64 @@ def test_a_port_that_needs_a_login(peers: Peers, answer: Any, message: str) -> N
     with pytest.raises(TopiaristError, match=message):
         connect()
     assert [each.is_open for each in peers.connections] == [False, False]
+    assert peers.connections[1].called == [(SaslHandshakeRequest(mechanism=""), 1)]
+    assert peers.looked_up == [(ADDRESS, 10.0)] * 2
+
+
+class Wrapped(Plain):
+    """A socket with TLS."""
+
+
+@pytest.fixture
+def with_tls(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> Peers:
+    """Return servers with TLS."""
+
+    def wrap(plain: Plain, *arguments: Any) -> Any:
+        peers.wrapped.append((plain.host, *arguments))
+        return Wrapped(plain.host)
+
+    monkeypatch.setattr(tls, "wrap_socket", wrap)
+    monkeypatch.setattr(connector_module, "_plaintext_port", lambda: "plaintext port")
+    monkeypatch.setattr(tls, "describe_alert", lambda *arguments: f"alert {[*map(str, arguments[::2])]}")
+    return peers
+
+
+def open_with_tls() -> Any:
+    """Open a connection to a server with TLS."""
+    return Connector(KafkaAccess("kafka:9092", tls=Tls()), 10.0, Counter()).open(ADDRESS)
+
+
+def test_a_connection_with_tls(with_tls: Peers) -> None:
+    """The certificate is that of the host name, not of its IP address."""
+    assert isinstance(open_with_tls().opened, Wrapped)
+    assert with_tls.wrapped == [("10.0.0.0", ("10.0.0.0", 9092), "kafka", Tls(), "plaintext port")]
+
+
+@pytest.mark.parametrize("name", ["ApiVersions", "Metadata"])
+def test_an_alert_of_a_server_is_explained(with_tls: Peers, name: str) -> None:
+    """A broken connection is an alert of TLS only if that is its cause; the login is asked for otherwise."""
+    broken = Disconnected("broken", was_sent=True)
+    broken.__cause__ = ssl.SSLError("no certificate")
+    with_tls.script[name] = broken
+    with pytest.raises(TopiaristError) as caught:
+        open_with_tls()
+    cause = str(broken.__cause__)
+    assert caught.value.args[0] == f"cannot log in to Kafka at kafka:9092: alert {[cause, 'plaintext port']}"
+    with_tls.wrapped.clear()
+    with_tls.script |= {name: LOST, "SaslHandshake": reply(error_code=33, mechanisms=["PLAIN"])}
+    with pytest.raises(TopiaristError if name == "Metadata" else Disconnected):
+        open_with_tls()
+    if name == "Metadata":
+        assert with_tls.wrapped[1] == ("10.0.0.0", ADDRESS, "kafka", Tls(), "plaintext port")
+
+
+def test_a_server_without_tls_has_no_alert(peers: Peers) -> None:
+    """The cause of a broken connection is looked for by its login."""
+    broken = Disconnected("broken", was_sent=True)
+    broken.__cause__ = ssl.SSLError("odd")
+    peers.script |= {"Metadata": broken, "SaslHandshake": reply(error_code=33, mechanisms=["PLAIN"])}
+    with pytest.raises(TopiaristError, match="it requires a login by PLAIN: add sasl"):
+        connect()
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,7 @@ def test_an_answer_of_another_version_is_refused(other: int) -> None:
         (bytes.fromhex("0000000100000000000101057f"), "a tagged field ends after the message"),
         (bytes.fromhex("000000010000000000ffffffffff01"), "more than 5 bytes"),
         (bytes.fromhex("000000010000000000ffffffff0f"), "a list has 4,294,967,295 elements"),
+        (bytes.fromhex("0000000100000000000100") + b"more", "^4 bytes follow the answer$"),
     ],
 )
 def test_what_is_wrong_is_named(data: bytes, message: str) -> None:

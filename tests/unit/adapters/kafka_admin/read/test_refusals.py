@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,8 +19,17 @@ from topiarist.adapters.kafka_admin.read.topic_reader import (
     read_allowed_operations,
 )
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
-from topiarist.model.plan import CreateTopic, MoveReplicas, UpdateConfig
+from topiarist.model.moves import UNLIMITED, LeaderChange, MoveKind, MoveSettings
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    CreateTopic,
+    ElectLeaders,
+    Issue,
+    MoveReplicas,
+    Plan,
+    TopicPlan,
+    UpdateConfig,
+)
 from topiarist.model.state import AllowedOperations
 from topiarist.ports import MoveOptions
 from unit.adapters.kafka_admin.scripted_session import LOST, ScriptedSession, reply
@@ -56,35 +66,54 @@ def allowed(on_cluster: Some = ALL, on_topic: Some = ALL) -> Any:
     return messages.MetadataResponse.decode(bytes(answer.encode(version=10)), version=10)
 
 
-def refused(session: ScriptedSession, on: Any) -> list[str]:
+def refused(session: ScriptedSession, on: Any) -> Sequence[Issue]:
     """Return the refusals of the moves of ``orders`` away from broker 6."""
     moving = plan(state(topic("orders", ((1, 6), (2, 3)))), spec("orders", on, partitions=2), on=on)
     assert moving.topics[0].moves()
-    issues = find_refusals(session, moving).get("orders", ())  # type: ignore[arg-type]
-    assert all([type(change) for change in issue.withheld] == [MoveReplicas] for issue in issues)
-    return [issue.message for issue in issues]
+    return find_refusals(session, moving).get("orders", ())  # type: ignore[arg-type]
+
+
+def lacks(what: str, *rights: str) -> list[tuple[str, str]]:
+    """Return the message and the hint of a refusal; none without a right that is missing."""
+    needed = ", ".join(f"the right {each}" for each in rights)
+    hint = "grant the permission: docs/connections.md lists those that moves need"
+    return [(f"to {what} it needs {needed}", hint)] if rights else []
+
+
+ON_CLUSTER = tuple(f"{each} on the cluster" for each in ("Alter", "DescribeConfigs", "AlterConfigs"))
 
 
 @pytest.mark.parametrize(
     ("on_cluster", "on_topic", "free", "throttled"),
     [
-        (ALL, ALL, "", ""),
-        (NOT_SAID, NOT_SAID, "", ""),
-        (ALL - {ALTER}, ALL, "the right Alter on the cluster", "the right Alter on the cluster"),
-        (frozenset(), ALL, "the right Alter on the cluster", "Alter, DescribeConfigs, AlterConfigs on the cluster"),
-        (ALL - {ALTER_CONFIGS}, ALL, "", "the right AlterConfigs on the cluster"),
-        (ALL - {DESCRIBE_CONFIGS}, ALL, "", "the right DescribeConfigs on the cluster"),
-        (ALL, frozenset({ALTER}), "", "the right AlterConfigs on the topic"),
+        (ALL, ALL, (), ()),
+        (NOT_SAID, NOT_SAID, (), ()),
+        (ALL - {ALTER}, ALL, ON_CLUSTER[:1], ON_CLUSTER[:1]),
+        (frozenset(), ALL, ON_CLUSTER[:1], ON_CLUSTER),
+        (frozenset(), frozenset(), ON_CLUSTER[:1], (*ON_CLUSTER, "AlterConfigs on the topic")),
+        (ALL - {ALTER_CONFIGS}, ALL, (), ON_CLUSTER[2:]),
+        (ALL - {DESCRIBE_CONFIGS}, ALL, (), ON_CLUSTER[1:2]),
+        (ALL, frozenset({ALTER}), (), ("AlterConfigs on the topic",)),
     ],
 )
-def test_a_move_needs_its_rights(on_cluster: Some, on_topic: Some, free: str, throttled: str) -> None:
+def test_a_move_needs_its_rights(
+    on_cluster: Some, on_topic: Some, free: tuple[str, ...], throttled: tuple[str, ...]
+) -> None:
     """Each right that a move lacks is named; those of throttles are needed only for one; silence denies nothing."""
-    for on, wanted in ((FREE, free), (THROTTLED, throttled)):
-        found = " and ".join(refused(ScriptedSession({"Metadata": allowed(on_cluster, on_topic)}), on))
-        for right in wanted.partition(" on the ")[0].removeprefix("the right ").split(", "):
-            assert right in found
-        assert bool(found) is bool(wanted)
-        assert found.endswith(wanted.rpartition(" ")[2])
+    for on, wanted in ((FREE, lacks("move replicas", *free)), (THROTTLED, lacks("throttle the copies", *throttled))):
+        issues = refused(ScriptedSession({"Metadata": allowed(on_cluster, on_topic)}), on)
+        assert [(each.message, each.hint) for each in issues] == wanted
+        for each in issues:
+            assert (each.reason, each.field, [*map(type, each.withheld)]) == (Reason.NO_PERMISSION, (), [MoveReplicas])
+
+
+def test_elections_need_a_right_of_their_own() -> None:
+    """Their refusal withholds them alone."""
+    election = ElectLeaders((LeaderChange(0, 2, 1),), SAFE_ASSESSMENT)
+    electing = Plan("prod", "", topics=(TopicPlan("orders", changes=(election,)),))
+    session: Any = ScriptedSession({"Metadata": allowed(frozenset())})
+    ((message, hint),) = lacks("elect leaders", "Alter on the cluster")
+    assert find_refusals(session, electing) == {"orders": [Issue(Reason.NO_PERMISSION, message, (), hint, (election,))]}
 
 
 @pytest.mark.parametrize("may_move", [True, False])
@@ -126,7 +155,7 @@ def test_a_broken_connection_is_tried_again() -> None:
     assert refused(ScriptedSession({"Metadata": [LOST, allowed(frozenset())]}), FREE)
     session = ScriptedSession({})
     session.versions = {"Metadata": 7}
-    assert refused(session, THROTTLED) == []
+    assert refused(session, THROTTLED) == ()
 
 
 @pytest.mark.parametrize(
@@ -150,6 +179,21 @@ def test_remote_storage_needs_brokers_that_have_it(code: int, value: str | None,
     assert {name: [*map(type, issue.withheld)] for name, (issue,) in issues.items()} == (
         {"new": [CreateTopic], "orders": [UpdateConfig]} if is_refused else {}
     )
+    for (issue,) in issues.values():
+        assert (issue.reason, issue.field) == (Reason.CONFIG_INVALID, ("config", "remote.storage.enable"))
+        assert (
+            issue.message
+            == "remote.storage.enable is true, and the brokers have remote.log.storage.system.enable=false"
+        )
+        assert issue.hint == "remove remote.storage.enable, or configure tiered storage on the brokers"
+    (asked,) = (each.request.resources for each in session.sent if each.name == "DescribeConfigs")
+    assert [(each.resource_type, each.resource_name, each.configuration_keys) for each in asked] == [
+        (4, "1", ["remote.log.storage.system.enable"])
+    ]
+    off = [spec("orders", on, config={"remote.storage.enable": "false", "retention.ms": 5})]
+    session.sent.clear()
+    assert find_refusals(session, plan(state(topic("orders")), *off, on=on)) == {}  # type: ignore[arg-type]
+    assert session.sent == []
 
 
 @pytest.mark.parametrize(("code", "on_group"), [(0, {"Describe"}), (16, {"Describe"}), (69, {"Describe"}), (30, set())])

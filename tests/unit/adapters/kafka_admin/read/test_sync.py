@@ -10,11 +10,13 @@ from topiarist.adapters.kafka_admin.connection.connection import Features
 from topiarist.adapters.kafka_admin.read import sync as sync_module
 from topiarist.adapters.kafka_admin.read.capabilities import MIN_VERSION, find_mode, find_version, offers_quorum
 from topiarist.adapters.kafka_admin.read.sync import (
+    LACKS_DESCRIBE,
     WARNING_MIGRATING,
     WARNING_NO_PROOF,
     WARNING_UNSYNCED,
     MigrationReadiness,
     Quorum,
+    SyncedBroker,
     find_migration_readiness,
     open_synced,
     read_quorum,
@@ -24,6 +26,7 @@ from topiarist.adapters.kafka_admin.read.sync import (
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode, KafkaVersion
+from topiarist.model.state import GIVEN, Support
 from unit.adapters.kafka_admin.scripted_session import (
     LOST,
     NOT_SENT,
@@ -73,9 +76,8 @@ def test_a_broker_is_waited_for(epoch: int, is_current: bool, clock: FakeTime) -
     """The last record is the one before the high watermark; pauses begin short and grow."""
     over = session(ApiVersions=[versions(epoch), versions(97), versions(97), versions(99, ready=True)])
     found = sync(over)  # type: ignore[arg-type]
-    assert (found.mode, found.quorum, found.warnings) == (ClusterMode.KRAFT, Quorum(3000, 5, 100), ())
-    assert found.migration_ready is not is_current
-    assert found.version == (4, 0)
+    wanted = SyncedBroker(found.connection, ClusterMode.KRAFT, Quorum(3000, 5, 100), (4, 0), not is_current)
+    assert found == wanted
     assert clock.slept == ([] if is_current else [0.002, 0.004, 0.008])
     assert over.sent[0].timeout == 15
     (topic,) = over.sent[0].request.topics
@@ -87,6 +89,7 @@ def test_a_broker_that_stays_behind(clock: FakeTime) -> None:
     with pytest.raises(TopiaristError, match="is 9 records of metadata behind after 60 s") as caught:
         sync(session(ApiVersions=versions(90)))  # type: ignore[arg-type]
     assert caught.value.reason is Reason.UNREACHABLE
+    assert caught.value.hint == "run again when the brokers are less busy; nothing is planned from old metadata"
     assert sum(clock.slept) == pytest.approx(60, abs=0.2)
     assert max(clock.slept) == 0.1
 
@@ -95,8 +98,9 @@ def test_a_broker_that_stays_behind(clock: FakeTime) -> None:
 def test_without_the_right_to_ask(code: int, clock: FakeTime) -> None:
     """The metadata may be old: a second is waited for, with a warning."""
     found = sync(session(DescribeQuorum=quorum(code=code)))  # type: ignore[arg-type]
-    assert (found.quorum, found.warnings, found.migration_ready) == (None, (WARNING_UNSYNCED,), False)
-    assert (found.mode, found.version) == (ClusterMode.KRAFT, (4, 0))
+    assert found == SyncedBroker(
+        found.connection, ClusterMode.KRAFT, None, (4, 0), False, (WARNING_UNSYNCED,), LACKS_DESCRIBE
+    )
     assert clock.slept == [1.0]
 
 
@@ -150,6 +154,7 @@ def test_a_broker_that_was_restarted_for_a_migration(partial: Any, restarted: in
     with pytest.raises(TopiaristError, match="answer differently after 60 s") as caught:
         sync(over)  # type: ignore[arg-type]
     assert caught.value.reason is Reason.UNREACHABLE
+    assert "are back; nothing is planned before" in caught.value.hint
     over.unreachable.add(2)
     lasts = 0
     assert sync(over).migration_ready  # type: ignore[arg-type]
@@ -161,13 +166,18 @@ def test_zookeeper_mode(ready: bool | None, warnings: tuple[str, ...], clock: Fa
     over = session(ApiVersions=versions(0, 8, ready=ready), Metadata=metadata({"orders": [partition(0, 1, 2)]}))
     over.api_keys.discard(QUORUM_KEY)
     found = sync(over)  # type: ignore[arg-type]
-    assert (found.mode, found.quorum, found.version) == (ClusterMode.ZOOKEEPER, None, (3, 4))
-    assert (found.migration_ready, found.warnings) == (bool(ready), warnings)
+    freshness = Support(False, "the brokers follow a KRaft controller") if ready else GIVEN
+    assert found == SyncedBroker(
+        found.connection, ClusterMode.ZOOKEEPER, None, (3, 4), bool(ready), warnings, freshness
+    )
     assert clock.slept == [1.0] * len(warnings)
     assert over.sent[0][:2] == (3, "ApiVersions")
     assert over.names()[1:] == ["Metadata"] * (5 if ready else 0)
     assert not offers_quorum(over.any_broker())
     assert offers_quorum(session().any_broker())
+
+
+NO_ANSWER = "the controller does not answer: UNKNOWN_TOPIC_OR_PARTITION (3)"
 
 
 @pytest.mark.parametrize(
@@ -176,14 +186,18 @@ def test_zookeeper_mode(ready: bool | None, warnings: tuple[str, ...], clock: Fa
         (quorum(-1), Reason.NO_CONTROLLER, "the controller does not answer: the quorum has no leader"),
         (quorum(code=6), Reason.NO_CONTROLLER, "the controller does not answer: NOT_LEADER_OR_FOLLOWER (6)"),
         (quorum(whole=41), Reason.NO_CONTROLLER, "the controller does not answer: NOT_CONTROLLER (41)"),
-        (reply(error_code=0, topics=[]), Reason.NO_CONTROLLER, "UNKNOWN_TOPIC_OR_PARTITION (3)"),
+        (reply(error_code=0, topics=[]), Reason.NO_CONTROLLER, NO_ANSWER),
         (
             reply(error_code=0, topics=[reply(topic_name="__cluster_metadata", partitions=[])]),
             Reason.NO_CONTROLLER,
-            "UNKNOWN_TOPIC_OR_PARTITION (3)",
+            NO_ANSWER,
         ),
         (LOST, Reason.NO_CONTROLLER, "the controller does not answer: the answer was lost"),
-        (quorum(code=31), Reason.NO_PERMISSION, "lacks Describe on the cluster"),
+        (
+            quorum(code=31),
+            Reason.NO_PERMISSION,
+            "cannot ask the controller: User:ANONYMOUS lacks Describe on the cluster (CLUSTER_AUTHORIZATION_FAILED)",
+        ),
     ],
 )
 def test_no_controller(answer: Any, reason: Reason, message: str) -> None:
@@ -191,14 +205,20 @@ def test_no_controller(answer: Any, reason: Reason, message: str) -> None:
     over = session(DescribeQuorum=answer)
     with pytest.raises(TopiaristError) as caught:
         read_quorum(over, over.any_broker())  # type: ignore[arg-type]
-    assert caught.value.reason is reason
-    assert message in caught.value.args[0]
+    assert (caught.value.reason, caught.value.args[0]) == (reason, message)
+    assert caught.value.hint == ("run again" if reason is Reason.NO_CONTROLLER else "grant it with kafka-acls")
 
 
 NO_PROOF: dict[str, tuple[dict[str, Any], str]] = {
     "not offered": ({}, "the brokers do not offer DescribeQuorum"),
-    "unsupported version": ({"DescribeQuorum": quorum(whole=35)}, "UNSUPPORTED_VERSION (35)"),
-    "invalid request": ({"DescribeQuorum": quorum(code=42)}, "INVALID_REQUEST (42)"),
+    "unsupported version": (
+        {"DescribeQuorum": quorum(whole=35)},
+        "the brokers answer DescribeQuorum with UNSUPPORTED_VERSION (35)",
+    ),
+    "invalid request": (
+        {"DescribeQuorum": quorum(code=42)},
+        "the brokers answer DescribeQuorum with INVALID_REQUEST (42)",
+    ),
     "no features": ({"ApiVersions": versions(-1)}, "the brokers have no finalized features"),
 }
 
@@ -212,11 +232,11 @@ def test_without_proof_of_freshness(case: str, clock: FakeTime) -> None:
     if case == "not offered":
         over.api_keys.discard(QUORUM_KEY)
     found = sync(over)  # type: ignore[arg-type]
-    assert (found.mode, found.quorum, found.version) == (ClusterMode.KRAFT, None, (4, 0))
-    (warning,) = found.warnings
-    assert warning.startswith(WARNING_NO_PROOF)
-    assert words in warning
-    assert "run again" not in warning
+    assert found.warnings == (WARNING_NO_PROOF + found.freshness.why,)
+    assert words in found.freshness.why
+    assert found == SyncedBroker(
+        found.connection, ClusterMode.KRAFT, None, (4, 0), False, found.warnings, Support(False, found.freshness.why)
+    )
     assert clock.slept == [1.0]
 
 
