@@ -203,6 +203,7 @@ def test_progress_and_inspection(kafka: FakeKafka) -> None:
     assert cluster.poll({"set": [0]})["set"].record_stale
     assert cluster.read_cluster_id() == "ID"
     assert cluster.enable_decode_cache() is cluster
+    assert cluster.requests is cluster._session.requests
 
 
 def test_a_topic_of_records_that_was_recreated(kafka: FakeKafka) -> None:

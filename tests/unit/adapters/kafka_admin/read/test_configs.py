@@ -18,6 +18,7 @@ from topiarist.adapters.kafka_admin.read.configs import (
     read_in_parallel,
     read_known_configs,
     read_overrides,
+    read_overrides_and_known_configs,
 )
 from topiarist.adapters.kafka_admin.read.metadata import decode_metadata, read_topic_id_errors
 from topiarist.adapters.kafka_admin.read.sync import ReassignmentsWatch, read_reassignments, target_of
@@ -342,6 +343,29 @@ def test_overrides_that_cannot_be_read(results: Any, reason: Reason, message: st
         read_overrides(session, session.any_broker(), ["a"])
     assert caught.value.reason is reason
     assert message in caught.value.args[0]
+
+
+@pytest.mark.parametrize(
+    ("results", "error"),
+    [
+        ([], "the answer of the brokers does not have the configs of topic a"),
+        (
+            [described("a", 2, [], 42)],
+            "cannot read the configs of topic a: INVALID_REQUEST (42): why",
+        ),
+        ([described("a", 2, [], 3)], ""),
+    ],
+)
+def test_a_topic_that_is_not_described(results: Any, error: str) -> None:
+    """It is an error, unless it was deleted meanwhile: it shows nothing then."""
+    session = over(DescribeConfigs=DescribeConfigsResponse(throttle_time_ms=0, results=results))
+    if not error:
+        assert read_overrides_and_known_configs(session, session.any_broker(), ["a"]) == ({"a": None}, None)
+        return
+    for read in (read_overrides, read_overrides_and_known_configs):
+        with pytest.raises(TopiaristError) as caught:
+            read(session, session.any_broker(), ["a"])
+        assert caught.value.args[0] == error
 
 
 def test_known_configs() -> None:

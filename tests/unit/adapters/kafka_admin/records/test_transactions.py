@@ -212,16 +212,45 @@ def test_a_lost_answer_is_asked_for_again(step: str, error: Exception) -> None:
     assert str(first) == str(second)
 
 
+OPERATIONS = dict(
+    zip(
+        STEPS,
+        (
+            "cannot begin to write records",
+            "cannot begin a transaction",
+            f"cannot write records to {TOPIC}",
+            "cannot commit records",
+        ),
+        strict=True,
+    )
+)
+
+
+@pytest.mark.parametrize("code", [19, 20])
+def test_too_few_replicas_in_sync(code: int) -> None:
+    """The cause is named; the transaction is aborted with the epoch that it had, and begun again."""
+    run = Run(Produce=produced(code))
+    with pytest.raises(TopiaristError, match=r"in sync than min\.insync\.replicas demands") as caught:
+        run.commit()
+    assert caught.value.reason is Reason.UNREACHABLE
+    ends = {(each.request.producer_epoch, each.request.committed) for each in run.session.sent if each.name == "EndTxn"}
+    assert ends == {(3, False)}
+    aborted = Run(Produce=produced(code), EndTxn=ended(42))
+    with pytest.raises(TopiaristError, match="fewer replicas are in sync"):
+        aborted.commit()
+    assert aborted.session.names().count("EndTxn") == 1
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_the_patience(step: str) -> None:
     """After a minute the run gives up; the end of a transaction is not known then."""
     run = Run(**{step: ANSWERS[step](51)})
-    with pytest.raises(
-        OutcomeUnknown if step == "EndTxn" else TopiaristError, match="do not take it for 60 s"
-    ) as caught:
+    with pytest.raises(OutcomeUnknown if step == "EndTxn" else TopiaristError) as caught:
         run.commit()
     if isinstance(caught.value, TopiaristError):
         assert caught.value.reason is Reason.UNREACHABLE
+    words = "the brokers do not take it for 60 s (CONCURRENT_TRANSACTIONS (51))"
+    assert str(caught.value) == f"{OPERATIONS[step]}: {words}\n    run again when all brokers are back"
     assert sum(run.clock.slept) == pytest.approx(60, abs=0.06)
 
 

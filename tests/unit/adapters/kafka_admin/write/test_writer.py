@@ -166,7 +166,7 @@ def test_a_topic_that_another_client_recreates_after_the_intents(bench: Bench) -
     bench.looks, bench.before_look = 0, recreate
     (outcome,) = bench.apply(plan).values()
     assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
-    assert "recreated" in outcome.message
+    assert outcome.message == "was deleted and recreated: it is another topic now"
     assert (bench.records.topics["c"], bench.cluster.topics["c"].config) == (old, {})
 
 
@@ -241,7 +241,12 @@ def test_a_nudge_is_refused_with_its_reason(bench: Bench) -> None:
     stuck = TopicPlan("stuck", changes=(Nudge((0,)),), before=bench.state().topics["stuck"])
     outcomes = bench.apply(replace(plan, topics=(*plan.topics, stuck)))
     assert results(outcomes) == {"a": Result.DONE, "stuck": Result.REFUSED}
-    assert "Kafka's protocol has no request" in outcomes["stuck"].message
+    assert outcomes["stuck"] == Outcome(
+        "stuck",
+        Result.REFUSED,
+        Reason.NOT_INITIALIZED,
+        "Kafka's protocol has no request that makes the controller initialize a partition again",
+    )
 
 
 def test_an_error_of_the_first_look_ends_the_run(bench: Bench) -> None:
@@ -274,6 +279,64 @@ def test_brokers_that_cannot_be_read_after_the_requests_leave_the_intents(bench:
     assert bench.records.intents == ["a", "b"]
     assert bench.error
     assert "a, b" in str(bench.error)
+
+
+def test_topics_beyond_a_quota_join_a_later_chunk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock is free while the quota is waited for, and the intents of what was left out are gone."""
+    waits: list[tuple[bool, bool, list[str]]] = []
+
+    def wait(_: Writer, until: float, *, is_progress: bool) -> None:
+        assert until > 0
+        waits.append((is_progress, bench.records.is_acquired, bench.records.intents))
+        bench.cluster.quota = 2 if len(waits) > 1 else 0
+
+    monkeypatch.setattr(Writer, "_wait_for_quota", wait)
+    monkeypatch.setattr(chunks, "QUOTA_WAIT_S", 0.0)
+    bench.cluster.quota = 1
+    outcomes = bench.apply(bench.plan(*map(spec, "abc")))
+    assert results(outcomes) == dict.fromkeys("abc", Result.DONE)
+    assert waits == [(True, False, []), (False, False, [])]
+    assert bench.cluster.sent == ["CreateTopics"] * 3
+    assert bench.records.topics.keys() == {"a", "b", "c"}
+
+
+def test_a_stopped_run_leaves_out_what_a_quota_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is skipped; what was made has its record."""
+    monkeypatch.setattr(chunks, "QUOTA_WAIT_S", 0.0)
+    bench.cluster.quota = 1
+    outcomes = bench.apply(bench.plan(spec("a"), spec("b")), lambda: bool(bench.cluster.sent))
+    assert results(outcomes) == {"a": Result.DONE, "b": Result.SKIPPED}
+    assert bench.records.topics.keys() == {"a"}
+
+
+def test_a_run_that_loses_its_records_saves_what_is_known(bench: Bench) -> None:
+    """The fence fails between two requests: what was sent is read once more, and what was not is skipped."""
+
+    def fence(number: int) -> None:
+        if number == 2:
+            raise TopiaristError(Reason.SESSION_LOST, "fenced", "wait")
+
+    for name in ("grown", "old"):
+        bench.cluster.add(name, (1, 2))
+        bench.own(name)
+    bench.records.before_fence = fence
+    plan = bench.plan(spec("old", ensure="Absent"), spec("grown", partitions=2, replicationFactor=2))
+    outcomes = bench.apply(plan)
+    assert results(outcomes) == {"old": Result.DONE, "grown": Result.SKIPPED}
+    assert (bench.error and (bench.error.reason, bench.error.hint)) == (Reason.SESSION_LOST, "wait")
+    assert bench.records.intents == []
+
+
+def test_lists_that_were_carried_out_once_are_not_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then each new topic is read before its chunk ends, and chunks of new topics are as small as others."""
+    monkeypatch.setattr(chunks, "MAX_CREATIONS", 2)
+    monkeypatch.setattr(chunks, "MAX_TOPICS", 1)
+    plan = bench.plan(*(spec(f"t{each}") for each in range(5)))
+    unknown = replace(plan.capabilities, replica_lists=Support(None))
+    assert set(results(bench.apply(replace(plan, capabilities=unknown))).values()) == {Result.DONE}
+    sizes = [len(changes) for changes, _ in bench.records.commits]
+    assert sizes == [1, 3, 4, 2]  # the intents of a chunk, with the final records of the one before
+    assert bench.looks == 2 * 3 + 1
 
 
 @pytest.fixture
