@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from support.builders import spec
 from support.examples import slow_but
 from support.kafka.fake_cluster import shorten_waits
-from support.kafka.fake_kafka import FakeKafka, Hook, cut_at, kill_at
+from support.kafka.fake_kafka import FakeKafka, FakeSession, Hook, cut_at, kill_at, no_hook
 from support.kafka.memory_records import RECORDS, Killed
 from topiarist.adapters.kafka_admin import cluster as cluster_module
 from topiarist.adapters.kafka_admin.cluster import (
@@ -226,6 +226,15 @@ def test_records_that_cannot_be_read_say_what_to_do(kafka: FakeKafka, policy: st
     assert state.topics.keys() >= {"grown", "set", "old"}
     assert bool(state.records_error.reason) is bool(words)
     assert words in state.records_error.message
+
+
+def test_records_that_may_not_be_read_are_asked_for_once(kafka: FakeKafka) -> None:
+    """Only records that seem lost, or a leader that is away, are worth a second read after a sync."""
+    for code, reason, reads in ((29, Reason.NO_PERMISSION, 1), (1, Reason.RECORDS_LOST, 2)):
+        kafka.always = lambda name, now, code=code: code if name == "Fetch" else None
+        session = FakeSession(kafka, no_hook)
+        assert kafka.open(session=session).read().records_error.reason is reason
+        assert session.sent.count("Fetch") == reads
 
 
 def test_another_owner_waits_for_the_lock(kafka: FakeKafka) -> None:

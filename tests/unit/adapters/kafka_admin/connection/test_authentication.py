@@ -104,7 +104,7 @@ def test_the_time_of_the_next_login(monkeypatch: pytest.MonkeyPatch, lifetime: i
     """It is 85 % of the lifetime of the session, from the begin of the login on."""
     login = Login(monkeypatch, Exchange())
     found = login.run(SaslAuthenticate=authenticated(lifetime=lifetime))
-    assert found == (None if seconds is None else pytest.approx(login.clock.current + seconds))
+    assert (found and found - login.clock.current) == (seconds and pytest.approx(seconds, abs=1e-6))
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,15 @@ def test_details_of_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     login = Login(monkeypatch, Exchange(2))
     with pytest.raises(LoginRefused, match=r"it refused the user ada: no$"):
         login.run(SaslAuthenticate=list(answers))
+
+
+@pytest.mark.parametrize("login", [Kerberos("ada@X", "kafka"), SaslAwsIam("eu-west-1", Location("cluster.yaml", 1))])
+def test_advice_for_a_refusal(login: Any) -> None:
+    """What the words of a broker leave open is named for the logins that need it."""
+    advice = authentication._ADVICE[type(login)]
+    refused = authentication._refusal(58, "no", "", login)
+    assert str(refused) == f"it refused {login.subject}: no; {advice}"
+    assert isinstance(refused, LoginRefused)
 
 
 def test_long_words_of_a_refusal_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -208,6 +208,12 @@ def test_the_versions_of_a_broker_are_kept(clock: FakeTime) -> None:
     sent = metadata.ApiVersionsRequest.decode(peer.sent[0][4:], version=3, header=True)
     assert (sent.client_software_name, bool(sent.client_software_version)) == ("topiarist", True)
     assert peer.timeouts[0] == 2.0
+    for version, words in ((0, "in versions 1 to 12"), (13, "do not offer version 13 of Metadata")):
+        with pytest.raises(UnsupportedRequest, match=words):
+            connection.call_raw(METADATA, version)
+    assert len(peer.sent) == 1
+    connection.call_raw(METADATA, 12)
+    assert len(peer.sent) == 2
     connection, _ = open_over(versions_answer(35), clock)
     assert connection.read_versions().error_code == 35
     assert connection.versions == {}

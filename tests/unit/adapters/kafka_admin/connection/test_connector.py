@@ -140,9 +140,10 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Peers:
 
 def connect(*, accepts_old_brokers: bool = False, sasl: Any = None) -> Any:
     """Open a connection within ten seconds."""
-    access = KafkaAccess("kafka:9092", sasl=sasl, request_timeout=7.0)
-    connector = Connector(access, 10.0, Counter(), accepts_old_brokers=accepts_old_brokers)
-    return connector.open(ADDRESS)
+    access, requests = KafkaAccess("kafka:9092", sasl=sasl, request_timeout=7.0), Counter[tuple[str, str]]()
+    opened: Any = Connector(access, 10.0, requests, accepts_old_brokers=accepts_old_brokers).open(ADDRESS)
+    assert opened.requests is requests
+    return opened
 
 
 def test_a_connection(peers: Peers) -> None:
@@ -334,6 +335,12 @@ def test_an_alert_of_a_server_is_explained(with_tls: Peers, name: str) -> None:
         open_with_tls()
     if name == "Metadata":
         assert with_tls.wrapped[1] == ("10.0.0.0", ADDRESS, "kafka", Tls(), "plaintext port")
+
+
+def test_a_port_without_tls_is_named() -> None:
+    """A probe of this kind of server finds it."""
+    message = "this port does not accept TLS: use the port of the brokers' TLS listener, or remove tls"
+    assert connector_module._plaintext_port() == tls.PlaintextPort(connector_module.accepts_plaintext, message)
 
 
 def test_a_server_without_tls_has_no_alert(peers: Peers) -> None:

@@ -638,6 +638,23 @@ def test_a_record_is_given_up_by_its_owner_only(brokers: MovingBrokers) -> None:
     assert brokers.records.acquisitions == 0  # nor does the run wait for the lock of that owner
 
 
+def test_a_record_that_another_owner_writes_at_the_end(brokers: MovingBrokers) -> None:
+    """It stays, with its throttles: the run whose moves are done gives up only its own."""
+    brokers.create("a", (1, 2))
+    plan, acquire = brokers.plan({"a": [(1, 3)]}), brokers.records.acquire
+    other = BatchRecord("other", 1, 1, (), {})
+
+    def take(stop: Callable[[], bool]) -> Records:
+        if brokers.records.acquisitions == 1:
+            brokers.records.batch = other
+        return acquire(stop)
+
+    brokers.records.acquire = take  # type: ignore[method-assign]
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert brokers.records.batch is other
+    assert brokers.throttles()
+
+
 def test_the_last_run_waits_for_the_lock(brokers: MovingBrokers) -> None:
     """Neither the end of a stopped run, nor a record that is cleared, is given up because another run is writing."""
     plan = interrupted(brokers)

@@ -583,6 +583,7 @@ def test_a_connection_that_is_late_is_not_awaited() -> None:
         opened.wait(20)
 
     assert read_in_parallel(FIRST, PARTS, lambda _, part: part, more) == PARTS
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "reading")  # nor at the end
     opened.set()
 
 

@@ -95,11 +95,11 @@ def test_nothing_is_sent_without_the_lock(broker: MemoryBroker) -> None:
 def test_a_record_that_cannot_be_read_is_not_replaced(broker: MemoryBroker) -> None:
     """The run goes on with all others."""
     run = holding(broker)
-    run._producer.commit({f"{codec.TOPIC_PREFIX}bad".encode(): b"{"})
+    run._producer.commit({f"{codec.TOPIC_PREFIX}{name}".encode(): b"{" for name in ("bad", "worse")})
     run.commit({}, hold=False)
     second = new_run(broker)
-    assert second.acquire().errors.keys() == {"bad"}
-    assert reason_of(lambda: second.commit({"b": record(1), "bad": None}, hold=True)) == (
+    assert second.acquire().errors.keys() == {"bad", "worse"}
+    assert reason_of(lambda: second.commit({"b": record(1), "worse": None, "bad": None}, hold=True)) == (
         Reason.UNREADABLE,
         "the record of bad cannot be read, so it is not replaced",
     )
@@ -167,6 +167,23 @@ def test_a_freeze_that_is_fenced_again_and_again(broker: MemoryBroker) -> None:
     assert found == (Reason.STATE_CONFLICT, "other runs took the records ten times in a row")
     assert broker.calls.count("AddPartitionsToTxn") == 9
     assert hint_of(lambda: new_run(broker).set_freeze(ADA, by="ada", force=False)) == "run again"
+
+
+@pytest.mark.parametrize(("is_stopped", "least", "most"), [(False, 20, 25), (True, 0, 1)])
+def test_a_begin_that_is_fenced_again_and_again(
+    broker: MemoryBroker, is_stopped: bool, least: float, most: float
+) -> None:
+    """It ends with the time for the lock, or when the run is stopped; its pauses grow to four seconds."""
+    come_and_go(broker)
+    broker.always = lambda name, now: 90 if name == "InitProducerId" else None
+    began = broker.now
+    run = new_run(broker, lock_timeout=20)
+    assert reason_of(lambda: run.acquire(lambda: is_stopped)) == (
+        Reason.LOCKED,
+        "other runs took the records: PRODUCER_FENCED (90)",
+    )
+    assert least <= broker.now - began <= most
+    assert 1 <= broker.calls.count("InitProducerId") - 1 <= 20
 
 
 def freeze(broker: MemoryBroker) -> None:
