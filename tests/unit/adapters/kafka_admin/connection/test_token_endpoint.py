@@ -244,6 +244,7 @@ def test_addresses() -> None:
             TokenEndpoint(login(url)).check()
         assert caught.value.reason is Reason.CREDENTIALS_INVALID
         assert caught.value.args[0].startswith("clusters.yaml:3:5: tokenEndpoint "), url
+        assert caught.value.hint == "write https://login.example.com/token"
 
 
 def test_a_check_reads_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:

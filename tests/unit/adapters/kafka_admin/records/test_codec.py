@@ -263,6 +263,11 @@ def test_a_topic_of_two_owners_is_refused(record: TopicRecord) -> None:
     with pytest.raises(TopiaristError, match="1 topic with records of two owners: orders") as raised:
         merge_moved(CLOSED, Records({"orders": record}))
     assert raised.value.reason is Reason.NOT_OWNED
+    owner = record.record.owner if record.record else "another"
+    assert raised.value.args[0].endswith(f" in ZooKeeper and to {owner} in Kafka")
+    assert raised.value.hint == (
+        "remove the wrong record with topiarist unmanage, through ZooKeeper or through the brokers"
+    )
 
 
 def test_two_topics_of_two_owners() -> None:

@@ -253,6 +253,7 @@ def test_a_commit_that_was_not_made(broker: MemoryBroker) -> None:
     reason, message = reason_of(lambda: run.commit({"b": record(2)}, hold=True))
     assert (reason, message.partition(":")[0]) == (Reason.UNREACHABLE, "the records were not written")
     assert reason_of(run.require_fence) == (reason, message)
+    assert hint_of(run.require_fence) == HINT_RUN_AGAIN
     broker.faults.clear()
     assert new_run(broker).read().topics == {"a": record(1)}
 

@@ -385,7 +385,10 @@ def test_a_quota_that_accepts_nothing(clock: FakeTime) -> None:
     waiting._wait_for_quota(began + limit * 1.5, is_progress=False)
     with pytest.raises(TopiaristError, match="accepted no topic for") as caught:
         waiting._wait_for_quota(clock.current + 1, is_progress=False)
-    assert caught.value.reason is Reason.THROTTLED
+    assert (caught.value.reason, caught.value.hint) == (
+        Reason.THROTTLED,
+        "run the same command again, or raise the quota",
+    )
 
 
 class Validator:
