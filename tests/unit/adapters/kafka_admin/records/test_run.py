@@ -343,6 +343,18 @@ def test_a_request_that_may_be_carried_out_late(
     run.acquire()
     assert (broker.now - began >= transactions.LEASE_S + transactions.LATE_WRITE_S) is waits
     assert broker.now - began < transactions.LEASE_S + transactions.LATE_WRITE_S * waits + answer_s + 3
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.5, 1.3])
+def test_late_requests_are_waited_for_as_long_as_needed(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """The last pause is no longer than what is left."""
+    run = holding(broker)
+    monkeypatch.setattr(transactions, "LATE_WRITE_S", seconds)
+    began = broker.now
+    run._wait_for_late_writes(lambda: False)
+    assert broker.now - began == pytest.approx(seconds, abs=0.001)
     assert new_run(broker).read().topics["a"].intent is None
 
 
