@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import botocore.exceptions
 import pytest
 from msgspec.structs import replace
 
@@ -152,7 +153,8 @@ def test_a_web_identity(sts: Sts, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 @pytest.mark.parametrize(
     ("code", "hint"),
     [
-        ("ExpiredToken", "log in to AWS again"),
+        *((code, "log in to AWS again") for code in ("ExpiredToken", "ExpiredTokenException")),
+        *((code, "correct the clock of this machine") for code in ("RequestTimeTooSkewed", "RequestExpired")),
         ("AccessDenied", "let the credentials assume roleArn: its trust policy, and sts:AssumeRole"),
         ("SignatureDoesNotMatch", "correct the clock of this machine, or the secret key"),
         ("Odd", ""),
@@ -165,6 +167,30 @@ def test_a_refusal_of_aws(sts: Sts, code: str, hint: str) -> None:
     assert error.reason is Reason.AUTHENTICATION_FAILED
     assert error.args[0].endswith(f"AWS refuses the credentials: some words ({code})")
     assert error.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("TokenRetrievalError", "log in to AWS again: aws sso login"),
+        ("UnauthorizedSSOTokenError", "log in to AWS again: aws sso login"),
+        ("SSOTokenLoadError", "log in to AWS: aws sso login"),
+        ("ProfileNotFound", "write profile as the AWS configuration has it"),
+        ("PartialCredentialsError", ""),
+    ],
+)
+def test_credentials_that_are_not_found(monkeypatch: pytest.MonkeyPatch, name: str, hint: str) -> None:
+    """The error of the library has its remedy by the name of its class."""
+    kind = getattr(botocore.exceptions, name)
+    broken = kind(provider="p", error_msg="m", profile="x", profile_name="x", cred_var="v")
+
+    def fail(_: AwsTokens) -> str:
+        raise broken
+
+    monkeypatch.setattr(AwsTokens, "_sign", fail)
+    error = failure(LOGIN)
+    assert (error.reason, error.hint) == (Reason.CREDENTIALS_INVALID, hint)
+    assert error.args[0] == f"clusters.yaml:3:5: cannot get credentials of AWS: {broken}"
 
 
 def test_long_words_of_aws_are_cut(sts: Sts) -> None:

@@ -212,6 +212,17 @@ def test_the_operations_that_a_user_may_do(code: int, on_group: set[str]) -> Non
     assert read_allowed_operations(session) == AllowedOperations(None, {}, None)  # type: ignore[arg-type]
 
 
+def test_each_operation_has_its_number() -> None:
+    """They are those of Kafka's ``AclOperation``; what a broker does not say is not known."""
+    names = {3: "Read", 4: "Write", 5: "Create", 6: "Delete", 7: "Alter", 8: "Describe"}
+    names |= {10: "DescribeConfigs", 11: "AlterConfigs"}
+    for number in range(2, 14):
+        session = ScriptedSession({"Metadata": allowed(frozenset({number}), None), "DescribeGroups": reply(groups=[])})
+        found = read_allowed_operations(session)  # type: ignore[arg-type]
+        assert found.on_cluster == ({names[number]} if number in names else set())
+        assert found.on_topics == {"orders": None}
+
+
 def test_a_plan_without_such_changes_asks_nothing() -> None:
     """No request is sent for changes that need no special right."""
     session = ScriptedSession({})
