@@ -400,6 +400,7 @@ class RecordsRun:
             return error
         self._created_id, is_deleted = "", False
         with suppress(TopiaristError, transactions.Fenced, transactions.OutcomeUnknown, Disconnected):
+            self._turn.give_up()
             if self._log.read(whole=False):
                 return error  # another run uses it already
             is_deleted = delete_topic(self._session, created)

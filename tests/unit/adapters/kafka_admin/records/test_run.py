@@ -23,6 +23,7 @@ from topiarist.adapters.kafka_admin.records.run import (
     _not_begun,
     check_left_records,
 )
+from topiarist.adapters.kafka_admin.records.topic import HINT_NO_RECORDS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.outcome import FreezeResult, Result
@@ -184,6 +185,105 @@ def test_a_begin_that_is_fenced_again_and_again(
     )
     assert least <= broker.now - began <= most
     assert 1 <= broker.calls.count("InitProducerId") - 1 <= 20
+
+
+REFUSED = "cannot write records to __topiarist: POLICY_VIOLATION (44)"
+LEFT = "the topic __topiarist, made for it, is left empty: it harms nothing, and may be deleted"
+DELETED = "the topic __topiarist, made for it, was deleted again"
+TOO_FEW = "fewer replicas are in sync than min.insync.replicas demands"
+
+
+@pytest.mark.parametrize(
+    ("codes", "reason", "message", "hint", "is_left"),
+    [
+        ({"Produce": 44}, Reason.RECORDS_REFUSED, f"{REFUSED}; {DELETED}", "", False),
+        ({"Produce": 44, "DeleteTopics": 29}, Reason.RECORDS_REFUSED, f"{REFUSED}; {LEFT}", "", True),
+        (
+            {"AddPartitionsToTxn": 44},
+            Reason.RECORDS_REFUSED,
+            f"cannot begin a transaction: POLICY_VIOLATION (44); {DELETED}",
+            "",
+            False,
+        ),
+        (
+            {"Produce": 19},
+            Reason.UNREACHABLE,
+            "cannot write records to __topiarist: the brokers do not take it for 60 s"
+            f" (NOT_ENOUGH_REPLICAS (19): {TOO_FEW})",
+            "run again when all brokers are back",
+            True,
+        ),
+        (
+            {"InitProducerId": 53},
+            Reason.NO_PERMISSION,
+            "cannot begin to write records: me lacks Write on the transactional id topiarist"
+            " (TRANSACTIONAL_ID_AUTHORIZATION_FAILED)",
+            "grant it with kafka-acls",
+            False,
+        ),
+        (
+            {"InitProducerId": 35},
+            Reason.PREREQUISITE_MISSING,
+            "cannot begin to write records: the brokers do not support it (UNSUPPORTED_VERSION (35))",
+            HINT_NO_RECORDS,
+            False,
+        ),
+        (
+            {"InitProducerId": 42},
+            Reason.RECORDS_REFUSED,
+            "cannot begin to write records: INVALID_REQUEST (42)",
+            HINT_NO_RECORDS,
+            False,
+        ),
+        (
+            {"InitProducerId": -1},
+            Reason.UNREACHABLE,
+            "the records cannot be acquired: cannot begin to write records: UNKNOWN_SERVER_ERROR (-1)",
+            "run again",
+            False,
+        ),
+    ],
+)
+def test_a_first_write_that_fails(
+    broker: MemoryBroker, codes: dict[str, int], reason: Reason, message: str, hint: str, is_left: bool
+) -> None:
+    """A refusal that lasts leaves no topic behind, or says so; one that may pass keeps it for the next run."""
+    broker.always = lambda name, now: codes.get(name)
+    run = new_run(broker)
+
+    def write() -> None:
+        run.acquire()
+        run.commit({"a": record(1)}, hold=True)
+
+    with pytest.raises(TopiaristError) as caught:
+        write()
+    assert (caught.value.reason, caught.value.args[0], caught.value.hint) == (reason, message, hint)
+    assert (RECORDS in broker.cluster.topics) is is_left
+    assert reason_of(lambda: run.commit({}, hold=True))[0] in (reason, Reason.SESSION_LOST)
+
+
+def test_a_topic_that_another_run_uses_is_not_deleted(broker: MemoryBroker) -> None:
+    """The run that has made it fails, and another one has written meanwhile."""
+    run = new_run(broker)
+    run.acquire()
+    come_and_go(broker)
+    broker.always = lambda name, now: 44 if name == "AddPartitionsToTxn" else None
+    assert "made for it" not in reason_of(lambda: run.commit({"a": record(1)}, hold=True))[1]
+    assert RECORDS in broker.cluster.topics
+
+
+def test_a_topic_that_another_run_makes_meanwhile(broker: MemoryBroker) -> None:
+    """Its runs are not fenced by the first question: this one claims the lock first, as over any topic."""
+
+    def make(name: str, _number: int) -> None:
+        if name == "Metadata" and broker.calls.count("Metadata") == 2:
+            broker.before = lambda name, number: None
+            broker.create_topic()
+            broker.catch_up()
+
+    broker.before = make
+    new_run(broker).acquire()
+    assert broker.calls.index("Produce") < broker.calls.index("InitProducerId")
 
 
 def freeze(broker: MemoryBroker) -> None:
