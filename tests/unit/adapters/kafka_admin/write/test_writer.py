@@ -327,6 +327,78 @@ def test_a_run_that_loses_its_records_saves_what_is_known(bench: Bench) -> None:
     assert bench.records.intents == []
 
 
+def test_a_run_whose_final_records_are_not_written(bench: Bench) -> None:
+    """What was made is not known to the records, so its outcome is unknown; a conflict is one all the same."""
+    for name in ("changed", "kept"):
+        bench.cluster.add(name, (1, 2))
+        bench.own(name)
+    plan = bench.plan(
+        spec("changed", **ONE_BY_TWO, config={"retention.ms": 3600000}),
+        spec("kept", **ONE_BY_TWO, config={"retention.ms": 3600000}),
+        *map(spec, ("later", "new")),
+    )
+    started = bench.looks
+
+    def recreate(look: int) -> None:
+        if look == started + 2:
+            bench.replace("kept", (1, 2))
+
+    def end(number: int) -> None:
+        bench.records.is_fenced = number >= 2
+
+    bench.before_look, bench.records.before_commit = recreate, end
+    outcomes = bench.apply(plan)
+    unknown = "it is not known whether the change was made (the run ended before its record was written);"
+    assert outcomes == {
+        "changed": Outcome(
+            "changed", Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, f"{unknown} the next run reads it and completes it"
+        ),
+        "kept": Outcome(
+            "kept", Result.CONFLICT, Reason.STATE_CONFLICT, "was deleted and recreated: it is another topic now"
+        ),
+        **{name: Outcome(name, Result.SKIPPED) for name in ("later", "new")},
+    }
+    assert bench.error
+    assert bench.error.args[0] == "another run took over; the outcome of these topics has to be read: changed"
+    assert (bench.error.reason, bench.error.hint) == (Reason.SESSION_LOST, "run again")
+    assert bench.records.intents == ["changed", "kept"]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_run_that_is_fenced_before_its_first_request(bench: Bench, is_over: bool) -> None:
+    """Nothing was sent: old records come back if they still can, and all topics are skipped."""
+    bench.cluster.add("changed", (1, 2))
+    bench.own("changed")
+    before = dict(bench.records.topics)
+    plan = bench.plan(spec("changed", **ONE_BY_TWO, config={"retention.ms": 3600000}), spec("new"))
+
+    def fence(number: int) -> None:
+        bench.records.is_fenced = is_over
+        raise TopiaristError(Reason.SESSION_LOST, f"fenced at {number}")
+
+    bench.records.before_fence = fence
+    outcomes = bench.apply(plan)
+    assert outcomes == {name: Outcome(name, Result.SKIPPED) for name in ("changed", "new")}
+    assert (bench.error and bench.error.args[0], bench.cluster.sent) == ("fenced at 1", [])
+    assert (bench.records.topics == before) is not is_over
+    assert bench.records.intents == (["changed"] if is_over else [])
+
+
+def test_a_request_whose_outcome_stays_open(bench: Bench) -> None:
+    """After the last look its intent stays, and the run ends with what the brokers did not do in time."""
+    bench.cluster.on("CreateTopics", lose_request)
+    bench.cluster.add("a", (1, 2))
+    bench.own("a")
+    outcomes = bench.apply(bench.plan(spec("new"), spec("other", partitions=1, replicationFactor=1)))
+    assert {each.result for each in outcomes.values()} == {Result.SKIPPED}
+    words = "it was sent and not carried out: it does not exist (the broker closed the connection)"
+    assert {each.message for each in outcomes.values()} == {words}
+    assert bench.error
+    assert bench.error.args[0] == "the brokers did not answer in time, and not all that was planned was made"
+    assert (bench.error.reason, bench.error.hint) == (Reason.NO_CONTROLLER, writer.HINT_RUN_AGAIN)
+    assert bench.records.intents == []
+
+
 def test_lists_that_were_carried_out_once_are_not_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then each new topic is read before its chunk ends, and chunks of new topics are as small as others."""
     monkeypatch.setattr(chunks, "MAX_CREATIONS", 2)
