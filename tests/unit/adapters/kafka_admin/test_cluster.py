@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -228,10 +229,15 @@ def test_records_that_cannot_be_read_say_what_to_do(kafka: FakeKafka, policy: st
     assert words in state.records_error.message
 
 
+def answer_to_fetch(code: int, name: str, _now: float) -> int | None:
+    """Return a code for each Fetch."""
+    return code if name == "Fetch" else None
+
+
 def test_records_that_may_not_be_read_are_asked_for_once(kafka: FakeKafka) -> None:
     """Only records that seem lost, or a leader that is away, are worth a second read after a sync."""
     for code, reason, reads in ((29, Reason.NO_PERMISSION, 1), (1, Reason.RECORDS_LOST, 2)):
-        kafka.always = lambda name, now, code=code: code if name == "Fetch" else None
+        kafka.always = partial(answer_to_fetch, code)
         session = FakeSession(kafka, no_hook)
         assert kafka.open(session=session).read().records_error.reason is reason
         assert session.sent.count("Fetch") == reads

@@ -639,7 +639,7 @@ def test_a_record_is_given_up_by_its_owner_only(brokers: MovingBrokers) -> None:
 
 
 def test_a_record_that_another_owner_writes_at_the_end(brokers: MovingBrokers) -> None:
-    """It stays, with its throttles: the run whose moves are done gives up only its own."""
+    """It stays, with its throttles: a run that has done its moves gives up only its own record."""
     brokers.create("a", (1, 2))
     plan, acquire = brokers.plan({"a": [(1, 3)]}), brokers.records.acquire
     other = BatchRecord("other", 1, 1, (), {})

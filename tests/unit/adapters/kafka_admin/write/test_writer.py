@@ -282,7 +282,7 @@ def test_brokers_that_cannot_be_read_after_the_requests_leave_the_intents(bench:
 
 
 def test_topics_beyond_a_quota_join_a_later_chunk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock is free while the quota is waited for, and the intents of what was left out are gone."""
+    """The lock is free while the quota is waited for, and what was left out has no intent."""
     waits: list[tuple[bool, bool, list[str]]] = []
 
     def wait(_: Writer, until: float, *, is_progress: bool) -> None:
