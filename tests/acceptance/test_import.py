@@ -189,7 +189,7 @@ CASES = {
         "meta: {name: a}\nspec: {placement: {strategy: static, staticAssignments: [[1, 2], [2, 0]]}}\n---\n"
         "meta: {name: b}\nspec: {placement: {strategy: static, staticAssignments: [[1, x]]}}\n",
         {"a": {"replicaAssignment": [[1, 2], [2, 0]]}, "b": {}},
-        ("staticAssignments (1 entries): found no lists of broker ids",),
+        ("staticAssignments (1 value): found no lists of broker ids",),
     ),
     "a topic twice": Case(
         "kafka-gitops",
@@ -245,7 +245,7 @@ CASES = {
         "topicctl",
         "x-sizes: &sizes {partitions: 3, replicationFactor: 2}\nmeta: {name: a}\nspec: {<<: *sizes, partitions: 6}\n",
         {"a": {"partitions": 6, "replicationFactor": 2}},
-        ("x-sizes (2 entries)",),
+        ("x-sizes (2 values)",),
     ),
     "the list of kubectl": Case(
         "strimzi",
@@ -497,9 +497,9 @@ CASES = {
         "    servers: [{$ref: '#/servers/a'}, {$ref: '#/servers/z', note: 1}]\n    bindings: {kafka: {}, amqp: {}}\n",
         {"b": {"clusters": ["a"]}},
         (
-            "file.yaml:6: channels.b.servers (2 entries): there is no server z in this document",
+            "file.yaml:6: channels.b.servers (2 values): there is no server z in this document",
             "file.yaml:6: channels.b.servers.1.note 1: $ref replaces it",
-            "file.yaml:7: channels.b.bindings.amqp (0 entries): topiarist has no counterpart",
+            "file.yaml:7: channels.b.bindings.amqp (0 values): topiarist has no counterpart",
         ),
     ),
     "a server with a name that no Cluster has": Case(

@@ -21,7 +21,7 @@ from topiarist.kafka.config_values import is_equivalent
 from topiarist.model.spec import Source, TopicSpec, find_origin
 from topiarist.schema import check
 from topiarist.schema.load import API_VERSION
-from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER
+from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER, format_count
 
 # The account of the fields of foreign documents: a field is taken by an importer, or it is left out and named.
 #
@@ -330,7 +330,7 @@ def _find_texts(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, s
 
 
 def _shorten(value: Any) -> str:
-    text = value if isinstance(value, str) else f"({len(value)} entries)"
+    text = value if isinstance(value, str) else f"({format_count(len(value), 'value')})"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
