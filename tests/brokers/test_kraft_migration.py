@@ -15,11 +15,11 @@ import pytest
 
 from brokers.topiarist_runs import run_in_process
 from integration.write_fixtures import topics_by_result
+from support.builders import plan_specs, topic_spec
 from support.cli.runs import RunResult
 from support.kafka.jars import NEWEST
 from support.kafka.kafka_fixture import KafkaFixture, KafkaFixtureFactory
 from support.kafka.quorum import CONTROLLER, Quorum
-from support.spec_builders import plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster

@@ -17,12 +17,11 @@ import pytest
 from msgspec.structs import replace
 
 from brokers.shared_clusters import PASSWORD
-from support.builders import refusal_reasons
+from support.builders import apply_outcomes, plan_specs, refusal_reasons, topic_spec
 from support.kafka.acls import Acl, create_acls
 from support.kafka.clients import Clients
 from support.kafka.kraft import KraftCluster
 from support.kafka.kraft_fixture import KraftFixture
-from support.spec_builders import apply_outcomes, plan_specs, topic_spec
 from topiarist.adapters.kafka_admin.cluster import WARNING_NO_OWNERS, KafkaCluster
 from topiarist.adapters.kafka_admin.read import sync
 from topiarist.adapters.kafka_admin.read.state import WARNING_NO_REASSIGNMENTS

@@ -18,6 +18,7 @@ import pytest
 
 from brokers.shared_clusters import PASSWORD
 from brokers.topiarist_runs import run_in_process
+from support.builders import topic_spec
 from support.cli.runs import document
 from support.kafka.acls import Acl, create_acls
 from support.kafka.clients import Clients
@@ -26,7 +27,6 @@ from support.kafka.kraft import KraftCluster
 from support.kafka.kraft_fixture import KraftFixture
 from support.kafka.more_messages import load_request
 from support.kafka.programs import Program
-from support.spec_builders import topic_spec
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.protocol.messages import FindCoordinatorRequest
 from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader

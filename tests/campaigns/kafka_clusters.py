@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 from msgspec.structs import replace
 
 from campaigns.interruptions import Fault, Interruptions, OperatorKilled
-from support import states
+from support import builders
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
@@ -49,8 +49,8 @@ class KafkaClusters:
 
     def __init__(self, interruptions: Interruptions, now: Callable[[], datetime]) -> None:
         self.states: dict[str, ClusterState] = {
-            ADDRESS: states.cluster(brokers=BROKERS, next_identity=1000),
-            OTHER_ADDRESS: states.cluster(brokers=BROKERS, next_identity=1000, cluster_id=OTHER_ID),
+            ADDRESS: builders.state(brokers=BROKERS, next_identity=1000),
+            OTHER_ADDRESS: builders.state(brokers=BROKERS, next_identity=1000, cluster_id=OTHER_ID),
         }
         self.writes: list[Write] = []
         self._sessions: list[CampaignCluster] = []
@@ -79,7 +79,7 @@ class KafkaClusters:
         state = self.states[ADDRESS]
         topic = state.topics.get(name)
         if topic is None:
-            topic = TopicState(name, str(state.next_identity), states.spread_replicas(3, 2))
+            topic = TopicState(name, str(state.next_identity), builders.spread_replicas(3, 2))
             state = replace(state, next_identity=state.next_identity + 1)
         changed = replace(topic, **fields)
         if "config" in fields and topic.record:

@@ -11,7 +11,7 @@ from campaigns.api_server import Body
 from campaigns.kafka_clusters import ADDRESS, OTHER_ADDRESS, OTHER_ID
 from campaigns.workloads import annotate, create_cluster, create_topic, delete, update_cluster, update_topic
 from campaigns.world import OWNER, World, run_world
-from support.states import CLUSTER_ID
+from support.builders import CLUSTER_ID
 from topiarist.model.state import TopicState
 from topiarist.schema import load
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from contract.cluster_fixtures import BROKERS, ClusterFixture, topics_of
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.outcome import Outcome, Result, TopicProgress

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from contract.cluster_fixtures import ClusterFixture
-from support.spec_builders import apply_results, plan_specs, topic_spec
+from support.builders import apply_results, plan_specs, topic_spec
 from topiarist.errors import Reason
 from topiarist.model.moves import LeaderChange
 from topiarist.model.outcome import Outcome, Result

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from contract.cluster_fixtures import ClusterFixture, topics_of
-from support.spec_builders import apply_results, plan_specs, topic_spec
+from support.builders import apply_results, plan_specs, topic_spec
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import (
     FINISHED,

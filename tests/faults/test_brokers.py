@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import FIRST_TOPIC_WRITE, connect_cluster, verify_changes
+from support.builders import apply_outcomes, plan_specs, topic_spec
 from support.cli.runs import document
-from support.spec_builders import apply_outcomes, plan_specs, topic_spec
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client

@@ -17,7 +17,7 @@ import pytest
 from conftest import BROKERS
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import connect_cluster
-from support.spec_builders import apply_outcomes, plan_specs, topic_spec
+from support.builders import apply_outcomes, plan_specs, topic_spec
 from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate

@@ -22,8 +22,8 @@ from integration.write_fixtures import (
     topics_by_result,
     verify_changes,
 )
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.cli.runs import write_manifests
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client

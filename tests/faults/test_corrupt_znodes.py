@@ -8,7 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from integration.write_fixtures import connect_cluster
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper import busy_cluster
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client

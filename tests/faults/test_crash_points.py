@@ -22,9 +22,9 @@ from kazoo.client import KazooClient
 from conftest import BROKERS
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import connect_cluster, lock_nodes_at
+from support.builders import apply_results, plan_specs
 from support.cli import forked_runs
 from support.cli.forked_runs import ForkedRuns
-from support.spec_builders import apply_results, plan_specs
 from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.client import connect_client

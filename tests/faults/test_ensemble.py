@@ -18,10 +18,10 @@ import pytest
 
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import connect_cluster
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.cli.runs import write_manifests
 from support.examples import scaled
 from support.soak import SOAK
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate

@@ -11,8 +11,8 @@ from kazoo.client import KazooClient
 
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import DESIRED_SPECS, REPLICAS, connect_cluster, create_mixed_topics, verify_changes
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.soak import SOAK
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import Proxy

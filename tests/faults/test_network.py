@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.write_fixtures import connect_cluster
-from support.spec_builders import apply_results, plan_specs
+from support.builders import apply_results, plan_specs
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.proxy import Proxy

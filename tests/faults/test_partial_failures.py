@@ -9,7 +9,7 @@ from kazoo.security import make_acl
 
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import REPLICAS, apply_without_hooks, connect_cluster, topics_by_result
-from support.spec_builders import plan_specs, topic_spec
+from support.builders import plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client

@@ -18,7 +18,7 @@ from integration.write_fixtures import (
     topics_by_result,
     verify_changes,
 )
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.secured_server import KAFKA, READER
 from support.zookeeper.simulated_kafka import SimulatedKafka

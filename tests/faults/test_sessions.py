@@ -23,9 +23,9 @@ from integration.write_fixtures import (
     topics_by_result,
     verify_changes,
 )
+from support.builders import apply_results, plan_specs
 from support.cli import forked_runs
 from support.cli.forked_runs import ForkedRuns
-from support.spec_builders import apply_results, plan_specs
 from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.client import expire_session

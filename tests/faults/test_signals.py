@@ -13,9 +13,9 @@ import pytest
 
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import FIRST_TOPIC_WRITE, MANY_SPECS, connect_cluster, lock_nodes_at, topics_by_result
+from support.builders import apply_results, plan_specs
 from support.cli import forked_runs
 from support.cli.forked_runs import ForkedRuns
-from support.spec_builders import apply_results, plan_specs
 from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate

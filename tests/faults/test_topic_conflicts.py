@@ -19,7 +19,7 @@ from integration.write_fixtures import (
     create_mixed_topics,
     verify_changes,
 )
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client

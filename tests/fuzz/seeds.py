@@ -11,8 +11,8 @@ from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from support import builders
 from support import snapshots as snapshot_examples
-from support import states
 from support.kafka.releases import encode_response
 from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import topic_bytes
@@ -38,7 +38,7 @@ def snapshot_seeds() -> Iterator[bytes]:
 
 def znode_seeds() -> Iterator[bytes]:
     """Return one znode of every kind, as Kafka and topiarist write it."""
-    for state in (snapshot_examples.FULL_STATE, states.cluster(states.topic("orders"))):
+    for state in (snapshot_examples.FULL_STATE, builders.state(builders.topic("orders"))):
         for topic in state.topics.values():
             yield topic_bytes({str(at): list(ids) for at, ids in enumerate(topic.replicas)}, topic.topic_id)
             yield topics.encode_config(topic.config)

@@ -23,7 +23,7 @@ from kafka.record.util import calc_crc32c
 from msgspec.structs import replace
 
 from fuzz import seeds
-from support import states
+from support import builders
 from support.zookeeper.decoders import DECODERS
 from topiarist.adapters import own_values
 from topiarist.adapters.cel import CelRuleEvaluator
@@ -252,8 +252,8 @@ def check_snapshots(data: bytes) -> None:
 @cache
 def _cel_bindings() -> CelBindings:
     """Return the variables of both rule subjects for a topic to be created."""
-    spec = states.spec("orders", config={"retention.ms": 604800000, "cleanup.policy": "compact"})
-    (planned,) = make_plan(states.cluster(), spec.cluster, (spec,), RunOptions()).topics
+    spec = builders.spec("orders", config={"retention.ms": 604800000, "cleanup.policy": "compact"})
+    (planned,) = make_plan(builders.state(), spec.cluster, (spec,), RunOptions()).topics
     (creation,) = planned.changes
     return {**bind_topic(spec, bind_cluster(spec.cluster), {"a": "b"}), **bind_change(planned, creation, 6)}
 
@@ -262,7 +262,7 @@ def check_rules(data: bytes) -> None:
     """Check that any expression that fits into a policy yields a result, or an error with a printable message."""
     expression = data.decode("utf-8", "replace")[:2000]
     for subject in RuleSubject:
-        rule = Rule("policy", "rule", expression, "no", subject, True, (), states.PositionedSource("policy.yaml"), ())
+        rule = Rule("policy", "rule", expression, "no", subject, True, (), builders.PositionedSource("policy.yaml"), ())
         court = CelRuleEvaluator([rule])
         found = [*court.rule_errors.values(), *(fault for _, fault in court.evaluate([rule], _cel_bindings()) if fault)]
         for fault in found:

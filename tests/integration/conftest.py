@@ -13,8 +13,8 @@ from kazoo.client import KazooClient
 from conftest import BROKERS
 from integration.protected_cluster import ProtectedCluster
 from integration.write_fixtures import REPLICAS, connect_cluster
+from support.builders import apply_results, plan_specs, topic_spec
 from support.cli.github_api import TOKEN, FakeGitHubApi
-from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper.secured_server import SUPER, SecuredZooKeeper
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic

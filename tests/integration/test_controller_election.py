@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from conftest import BROKERS
 from integration.write_fixtures import DESIRED_SPECS, REPLICAS, connect_cluster, create_mixed_topics
-from support.spec_builders import apply_outcomes, plan_specs, topic_spec
+from support.builders import apply_outcomes, plan_specs, topic_spec
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, as_json, config_bytes, new_topic_id
 from topiarist.adapters.zookeeper.write import write_context

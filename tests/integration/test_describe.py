@@ -14,7 +14,7 @@ from kazoo.security import ACL, make_acl
 from conftest import BROKERS
 from integration.protected_cluster import READ_ONLY, ProtectedCluster
 from integration.write_fixtures import REPLICAS, InterceptingProxy, connect_cluster
-from support.spec_builders import apply_results, plan_specs, topic_spec
+from support.builders import apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka

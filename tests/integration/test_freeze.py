@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from integration.write_fixtures import FIRST_TOPIC_WRITE, connect_cluster, create_mixed_topics, verify_changes
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.cli.runs import write_manifests
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka

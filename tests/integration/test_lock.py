@@ -24,7 +24,7 @@ from integration.write_fixtures import (
     lock_nodes,
     topics_by_result,
 )
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy

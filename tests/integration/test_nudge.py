@@ -9,7 +9,7 @@ import pytest
 
 from conftest import BROKERS
 from integration.write_fixtures import REPLICAS, connect_cluster, verify_changes
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy

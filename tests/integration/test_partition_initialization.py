@@ -20,8 +20,8 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 from integration.test_report import lines
 from integration.test_terminal import typed
 from integration.write_fixtures import InterceptingProxy, connect_cluster
+from support.builders import apply_results, plan_specs, topic_spec
 from support.cli.runs import document, run_topiarist, start_topiarist
-from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka

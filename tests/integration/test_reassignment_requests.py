@@ -9,9 +9,9 @@ import pytest
 from kazoo.client import KazooClient
 
 from integration.write_fixtures import REPLICAS, connect_cluster
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.cli.runs import run_topiarist, write_manifests
 from support.drift.small_fleet import read_rows
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic

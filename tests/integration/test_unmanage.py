@@ -6,7 +6,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from integration.write_fixtures import REPLICAS, connect_cluster, lock_nodes, verify_changes
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka

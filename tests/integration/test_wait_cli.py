@@ -13,8 +13,8 @@ import pytest
 
 from integration.test_terminal import typed
 from integration.write_fixtures import REPLICAS, connect_cluster
+from support.builders import apply_results, plan_specs, topic_spec
 from support.cli.runs import start_topiarist
-from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic

@@ -26,7 +26,7 @@ from integration.write_fixtures import (
     topics_by_result,
     verify_changes,
 )
-from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from support.spec_builders import topic_spec
+from support.builders import topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Connection, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from support.builders import CLUSTER_ID, RACKED_BROKERS, spec, spread_replicas, topic
 from support.plans import KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE
-from support.states import CLUSTER_ID, six_brokers, spec, spread_replicas, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker
 from topiarist.model.moves import LeaderChange, MoveKind, MoveSettings, ReplicaMove
@@ -104,7 +104,7 @@ def make_plan(topics: int, cluster: str = "prod-eu", brokers: int = 6) -> Plan:
     return Plan(
         cluster=cluster,
         cluster_id=CLUSTER_ID,
-        brokers=six_brokers() if brokers == 6 else tuple(Broker(at, f"rack-{at % 3}") for at in range(1, brokers + 1)),
+        brokers=RACKED_BROKERS if brokers == 6 else tuple(Broker(at, f"rack-{at % 3}") for at in range(1, brokers + 1)),
         topics=tuple(make_topic(name, at) for at, name in enumerate(names)),
         unchanged=812,
         orphans=("legacy.imports", "legacy.exports"),

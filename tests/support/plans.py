@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.states import CLUSTER_ID, six_brokers, spec, topic
+from support.builders import CLUSTER_ID, RACKED_BROKERS, spec, topic
 from topiarist.model.plan import Change, ConfigItem, Issue, Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.model.state import OwnershipRecord
 from topiarist.output.text.layout import TextLayout
@@ -20,7 +20,7 @@ def plan(*topics: TopicPlan, unchanged: int = 812) -> Plan:
     return Plan(
         cluster="prod-eu",
         cluster_id=CLUSTER_ID,
-        brokers=six_brokers(),
+        brokers=RACKED_BROKERS,
         topics=topics,
         unchanged=unchanged,
         controller=1,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.builders import PROD_CLUSTER, manifest
-from support.states import PositionedSource
+from support.builders import PROD_CLUSTER, PositionedSource, manifest
 from topiarist.adapters.cel import CelRuleEvaluator
 from topiarist.adapters.manifests.loader import read_annotations
 from topiarist.desired import parse

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 from msgspec.structs import replace
 
-from support.spec_builders import topic_spec
+from support.builders import topic_spec
 from topiarist import deletion_guard
 from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Reason, TopiaristError

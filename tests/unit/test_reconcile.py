@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from support.states import cluster, spec, topic
+from support.builders import spec, state, topic
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
@@ -27,7 +27,7 @@ class Scripted(MemoryCluster):
     """A cluster with one read and a scripted apply: results in order, or an error."""
 
     def __init__(self, *steps: Step) -> None:
-        super().__init__(cluster())
+        super().__init__(state())
         self._steps = steps
         self._reads = 1
 
@@ -36,7 +36,7 @@ class Scripted(MemoryCluster):
         self._reads -= 1
         if self._reads < 0:
             raise LOST
-        return cluster()
+        return state()
 
     def apply(
         self,
@@ -101,13 +101,13 @@ def test_another_cluster_at_the_address_ends_the_run() -> None:
     """topiarist compares ``clusterId`` before it plans anything."""
     with pytest.raises(TopiaristError, match="wanted other"):
         read_and_plan(Scripted(), ClusterSpec(cluster_id="other"), SPECS, RunOptions())
-    meant = read_and_plan(Scripted(), ClusterSpec(cluster_id=cluster().cluster_id), SPECS, RunOptions())
+    meant = read_and_plan(Scripted(), ClusterSpec(cluster_id=state().cluster_id), SPECS, RunOptions())
     assert len(list(meant.actionable_topics())) == len(SPECS)
 
 
 def test_a_refusal_of_an_observed_topic_is_no_failure() -> None:
     """A refusal of an observed topic does not change the exit code, because the run would not write the topic."""
-    plan = make_plan(cluster(topic("a")), ClusterSpec(), [spec("a", partitions=1, mode="Observe")], RunOptions())
+    plan = make_plan(state(topic("a")), ClusterSpec(), [spec("a", partitions=1, mode="Observe")], RunOptions())
     assert plan.topics[0].refusals
     assert ReconcileReport(plan).exit_code is Exit.DONE
 
@@ -138,7 +138,7 @@ def test_the_exit_code_is_the_highest_with_errors_before_all(
     results: list[Result], error: TopiaristError | None, refused: bool, code: Exit
 ) -> None:
     """An unknown outcome counts as an error, and an error that ends the run hides no worse outcome."""
-    plan = make_plan(cluster(), ClusterSpec(), SPECS, RunOptions())
+    plan = make_plan(state(), ClusterSpec(), SPECS, RunOptions())
     if refused:
         first = replace(plan.topics[0], refusals=(Issue(Reason.NOT_OWNED, "is another's"),))
         plan = replace(plan, topics=(first, *plan.topics[1:]))
@@ -164,7 +164,7 @@ def test_what_was_not_reviewed_has_a_code_of_its_own() -> None:
 
 
 def _plan() -> Plan:
-    return make_plan(cluster(), ClusterSpec(), SPECS, RunOptions())
+    return make_plan(state(), ClusterSpec(), SPECS, RunOptions())
 
 
 def _two() -> tuple[TopicPlan, ...]:
@@ -174,7 +174,7 @@ def _two() -> tuple[TopicPlan, ...]:
 def test_a_plan_that_has_lost_a_topic_is_none() -> None:
     """A plan must count each topic exactly once, as changed, refused or unchanged; otherwise the run fails."""
     plan = make_plan(
-        cluster(topic("a", managed_keys=None)), ClusterSpec(), [*SPECS, spec("d", config={"x": "1"})], RunOptions()
+        state(topic("a", record=None)), ClusterSpec(), [*SPECS, spec("d", config={"x": "1"})], RunOptions()
     )
     specs = [*SPECS, spec("d")]
     assert require_all_topics_planned(plan, specs) is plan
@@ -198,7 +198,7 @@ def test_a_survey_is_complete() -> None:
 
 def test_a_notice_is_no_result() -> None:
     """A topic with only a notice counts once, among the unchanged topics."""
-    seen, wanted = cluster(topic("a", config={"segment.ms": "5"})), [spec("a")]
+    seen, wanted = state(topic("a", config={"segment.ms": "5"})), [spec("a")]
     plan = make_plan(seen, ClusterSpec(), wanted, RunOptions())
     assert (plan.topics[0].notices != (), plan.unchanged) == (True, 1)
     assert require_all_topics_planned(plan, wanted) is plan

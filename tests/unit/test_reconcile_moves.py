@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from support.builders import cluster, replica_lists, spec, state, topic
+from support.builders import CLUSTER_ID, cluster, replica_lists, spec, state, topic
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, MoveKind, MoveSettings
@@ -18,7 +18,7 @@ from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 from topiarist.reconcile import apply_plan, read_and_plan
 
 SETTINGS = MoveSettings(frozenset(MoveKind), 1000)
-DRAINING = cluster("prod", cluster_id="ID", version=(3, 9), moves=SETTINGS, drain_brokers=frozenset({6}))
+DRAINING = cluster("prod", cluster_id=CLUSTER_ID, version=(3, 9), moves=SETTINGS, drain_brokers=frozenset({6}))
 FIELDS = {"partitions": 2, "replicationFactor": 2}
 LISTS = replica_lists("61", "12")
 SPECS = (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.states import cluster, spec, topic
+from support.builders import spec, state, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
 from topiarist.model.outcome import TopicProgress, partitions_to_initialize
@@ -102,12 +102,12 @@ def test_a_topic_larger_than_the_limit_goes_when_nothing_else_is_ahead() -> None
 
 def test_only_what_is_written_is_looked_at() -> None:
     """The run polls only written topics: deletions without partitions, and config changes not at all."""
-    backlog, state = (
+    backlog, cluster_state = (
         InFlightLimit(),
-        cluster(topic("gone"), topic("same"), topic("late"), pending_deletions=frozenset({"late"})),
+        state(topic("gone"), topic("same"), topic("late"), pending_deletions=frozenset({"late"})),
     )
     specs = [spec("gone", ensure="Absent"), spec("late", ensure="Absent"), spec("same", config={"retention.ms": 5})]
-    plans = make_plan(state, ClusterSpec(), specs, RunOptions()).topics
+    plans = make_plan(cluster_state, ClusterSpec(), specs, RunOptions()).topics
     assert [plan.topic for plan in plans] == ["gone", "late", "same"]
     assert backlog.try_acquire(made("new"))
     for plan in plans:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from interleavings.replay import RunSpec
 from interleavings.zookeeper.tree import JOINT_CLOCK, Entry, Tree
-from support.spec_builders import FixedSource
+from support.builders import PositionedSource
 from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import CLUSTER_ID
 from topiarist.adapters.zookeeper.codec import paths
@@ -131,7 +131,7 @@ def declare(name: str, partitions: int | None, config: Mapping[str, str] | None 
     if partitions is None:
         fields = {"ensure": "Absent"}
     cluster = ClusterSpec(moves=MOVES if factor else NO_MOVES)
-    return merge(Manifest("Topic", name, "", {}, fields, FixedSource()), cluster)
+    return merge(Manifest("Topic", name, "", {}, fields, PositionedSource("nowhere.yaml")), cluster)
 
 
 def encode_topic(replicas: Sequence[Sequence[int]], topic_id: str | None = None) -> bytes:

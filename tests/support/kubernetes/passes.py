@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from support import states
+from support import builders
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired import parse
@@ -48,7 +48,7 @@ def refusal_reasons(view: TopicResult) -> list[Reason]:
 def owned_topic(name: str, partitions: int = 3, **config: str) -> TopicState:
     """Return a topic on the cluster that the operator owns."""
     named = {key.replace("_", "."): text for key, text in config.items()}
-    return states.topic(name, partitions, config=named, managed_keys=sorted(named), owner=OWNER)
+    return builders.topic(name, partitions, *sorted(named), config=named, owner=OWNER)
 
 
 def approval_command(view: TopicResult) -> tuple[str, str]:

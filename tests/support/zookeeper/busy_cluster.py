@@ -17,8 +17,8 @@ from kazoo.client import KazooClient
 
 from conftest import BROKERS
 from integration.write_fixtures import REPLICAS
+from support.builders import topic_spec
 from support.cli.runs import document
-from support.spec_builders import topic_spec
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy

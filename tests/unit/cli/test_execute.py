@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from support.builders import state, topic
-from support.states import cluster
 from topiarist.adapters import atomic_files
 from topiarist.cli import terminal
 from topiarist.cli.execute import MovePace, MoveProgressLog, ReportFile
@@ -109,7 +108,7 @@ def _log(settings: Settings, monkeypatch: pytest.MonkeyPatch, step: float) -> Mo
     """Return a log with a clock that goes on by ``step`` seconds with each report."""
     ticks = count()
     monkeypatch.setattr(time, "monotonic", lambda: next(ticks) * step)
-    return MoveProgressLog(Plan("prod", cluster().cluster_id), settings, terminal.ProgressBar(0, settings))
+    return MoveProgressLog(Plan("prod", state().cluster_id), settings, terminal.ProgressBar(0, settings))
 
 
 def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support.builders import cluster, replica_lists, state, topic
-from support.states import PositionedSource, spec
+from support.builders import CLUSTER_ID, PositionedSource, cluster, replica_lists, spec, state, topic
 from topiarist.desired.export import (
     ExportResult,
     assign_document_names,
@@ -112,7 +111,7 @@ def test_the_cluster_says_where_it_is_and_what_it_is() -> None:
     assert document["metadata"] == {"name": "prod"}
     assert document["spec"] == {
         "zookeeper": {"connect": "zk1:2181/kafka"},
-        "clusterId": "ID",
+        "clusterId": CLUSTER_ID,
         "kafkaVersion": "3.9",
     }
     assert list(exported(foreign(), on=cluster("prod")).files) == ["prod.orders.yaml"]
@@ -123,7 +122,11 @@ def test_a_cluster_is_exported_as_it_was_reached() -> None:
     on = ClusterSpec(name="prod", kafka=KafkaAccess("b1:9092,b2:9092"))
     found = exported(foreign(), on=on)
     document, sizes = found.files["cluster.yaml"], {"partitions": 3, "replicationFactor": 2}
-    assert document["spec"] == {"kafka": {"bootstrapServers": "b1:9092,b2:9092"}, "clusterId": "ID", "defaults": sizes}
+    assert document["spec"] == {
+        "kafka": {"bootstrapServers": "b1:9092,b2:9092"},
+        "clusterId": CLUSTER_ID,
+        "defaults": sizes,
+    }
     assert check.check(document) == []
     summaries = [
         format_summary(found, read, each, folder="out", layout=TextLayout(width=80))
@@ -549,7 +552,7 @@ def test_settings_other_than_the_formats_defaults_are_kept() -> None:
     assert found["deletionPolicy"] == "Delete"
     assert found["ignore"] == ["config.flush.ms", "partitions"]
     assert render_document(spec("a", keyed=False))["spec"]["keyed"] is False
-    assert set(render_document(spec("a"))["spec"]) == {"partitions", "replicationFactor", "topicName"}
+    assert set(render_document(spec("a", ClusterSpec()))["spec"]) == {"partitions", "replicationFactor", "topicName"}
 
 
 def test_values_of_profiles_are_named() -> None:
@@ -613,7 +616,7 @@ def again(found: TopicSpec) -> TopicSpec:
     [
         spec("a", EU, config={"retention.ms": -1}, withoutConfig=["flush.ms"]),
         spec("b", EU, ignore=["partitions"], mode="Observe", unmanagedConfig="Remove", topicName="b.v1"),
-        spec("c", EU, ensure="Absent"),
+        spec("c", EU, ensure="Absent", partitions=3, replicationFactor=2),
         spec("e", EU, keyed=False),
         merge(Manifest("Topic", "d", "", {}, {"replicaAssignment": [[1, 2], [2, 3]]}, PositionedSource("d.yaml")), EU),
     ],

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support.builders import cluster, manifest, spec
-from support.states import PositionedSource
+from support.builders import PositionedSource, cluster, manifest, spec
 from topiarist.desired.resolve import (
     Desired,
     TopicSelection,
@@ -20,7 +19,7 @@ from topiarist.desired.resolve import (
 from topiarist.desired.shared_specs import index_clusters
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 
-SIZE = {"partitions": 1, "replicationFactor": 1}
+SIZE: dict[str, Any] = {"partitions": 1, "replicationFactor": 1}
 PROD = cluster("prod", labels={"env": "prod"})
 TEST = cluster("test", labels={"env": "test"})
 BOTH = {"prod": PROD, "test": TEST}
@@ -151,9 +150,9 @@ def test_two_documents_that_claim_one_topic() -> None:
     found = resolve(topics, BOTH)
     assert len(found.errors) == 1
     diagnostic = found.errors[0]
-    assert diagnostic.location.file == "b.yaml"
+    assert diagnostic.location.file == "topics/b.yaml"
     assert diagnostic.location == topics[1].source.locate(("spec", "topicName"))
-    assert diagnostic.message.startswith("x: also declared on cluster prod at a.yaml:")
+    assert diagnostic.message.startswith("x: also declared on cluster prod at topics/a.yaml:")
     apart = [topic("a", topicName="x", clusters=["test"]), topic("b", topicName="x", clusters=["prod"])]
     assert said(resolve(apart, BOTH)) == []
 
@@ -162,7 +161,7 @@ def test_two_names_that_collide() -> None:
     """Names that differ only in dot and underscore are an error with both locations, because they collide in Kafka."""
     found = resolve([topic("a", topicName="x.y"), topic("b", topicName="x_y")], {"prod": PROD})
     assert len(found.errors) == 1
-    assert "x_y: collides on cluster prod with x.y at a.yaml:" in found.errors[0].message
+    assert "x_y: collides on cluster prod with x.y at topics/a.yaml:" in found.errors[0].message
     assert said(resolve([topic("a", topicName="x.y"), topic("b", topicName="x-y")], {"prod": PROD})) == []
 
 
@@ -173,7 +172,7 @@ def test_two_documents_of_one_name() -> None:
     """
     found = resolve([topic("a"), topic("a")], {"prod": PROD})
     assert len(found.errors) == 1
-    assert found.errors[0].message.startswith("Topic a: another Topic has the same name, at a.yaml:")
+    assert found.errors[0].message.startswith("Topic a: another Topic has the same name, at topics/a.yaml:")
     first, later = topic("a"), topic("a")._replace(source=PositionedSource("later.yaml"))
     (error,) = resolve([first, later], {"prod": PROD}).errors
     assert error.location.file == "later.yaml"
@@ -215,8 +214,8 @@ def test_keys_left_out_in_vain() -> None:
     assert [
         (str(diagnostic.location).split(":")[0], diagnostic.message.split(":")[0]) for diagnostic in found.warnings
     ] == [
-        ("a.yaml", "flush.ms"),
-        ("b.yaml", "segment.ms"),
+        ("topics/a.yaml", "flush.ms"),
+        ("topics/b.yaml", "segment.ms"),
     ]
     assert (found.errors, resolve([topic("a", withoutConfig=["flush.ms"])], UNNAMED).warnings) == ((), ())
 
@@ -268,7 +267,7 @@ def test_everything_wrong_at_once_and_in_order() -> None:
     bad = cluster("prod", default_config={"retention.ms": "x"})
     topics = [topic("b", clusters=["prod", "test"], config={"segment.ms": "y"}), topic("a", config={"flush.ms": "z"})]
     found = resolve(topics, {"prod": bad, "test": TEST})
-    assert [diagnostic.location.file for diagnostic in found.errors] == ["a.yaml", "b.yaml", "prod.yaml"]
+    assert [diagnostic.location.file for diagnostic in found.errors] == ["prod.yaml", "topics/a.yaml", "topics/b.yaml"]
 
 
 def test_warnings_stop_nothing() -> None:

@@ -105,14 +105,14 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
     ),
     "other partitions": (
         *({"replicaAssignment": [[1, 2], [2, 3]], "partitions": 3}, BARE),
-        "partitions: found 3, but replicaAssignment at orders.yaml:6:3 has 2",
+        "partitions: found 3, but replicaAssignment at topics/orders.yaml:6:3 has 2",
     ),
     "another factor": (
         *({"replicaAssignment": "1:2,2:3", "partitions": 2, "replicationFactor": 3}, BARE),
-        "replicationFactor: found 3, but replicaAssignment at orders.yaml:6:3 has 2",
+        "replicationFactor: found 3, but replicaAssignment at topics/orders.yaml:6:3 has 2",
     ),
     "no partitions": (
-        *({"replicationFactor": 1}, BARE),
+        *({"partitions": None}, BARE),
         "orders: found no partitions, neither in the topic nor in the defaults of its cluster",
     ),
     "no size": ({"ensure": "Present"}, BARE, "orders: found no partitions and replicationFactor"),
@@ -125,12 +125,14 @@ def test_what_is_complained_about(case: tuple[dict[str, Any], ClusterSpec, str])
     fields, on, message = case
     found = list(spec_errors(spec(on=on, **fields)))
     assert [diagnostic.message[: len(message)] for diagnostic in found] == [message]
-    assert found[0].location.file == "orders.yaml"
+    assert found[0].location.file == "topics/orders.yaml"
 
 
 def test_all_errors_at_once() -> None:
     """Each invalid value has its own error."""
-    wrong = spec(on=BARE, topicName="a b", config={"retention.ms": "x", "nothing": 1, "segment.ms": "y"}, partitions=1)
+    wrong = spec(
+        on=BARE, topicName="a b", config={"retention.ms": "x", "nothing": 1, "segment.ms": "y"}, ensure="Present"
+    )
     assert len(said(wrong)) == 5
 
 
@@ -152,7 +154,7 @@ def test_places_point_at_the_value() -> None:
     wanted = merge(manifest("orders", partitions=1, replicationFactor=1, overrides=overrides), on)
     assert [str(diagnostic.location).split(":")[0] for diagnostic in spec_errors(wanted)] == [
         "prod.yaml",
-        "orders.yaml",
+        "topics/orders.yaml",
     ]
     bare = merge(
         manifest("orders", partitions=1, replicationFactor=1), ClusterSpec(default_config={"retention.ms": "x"})
@@ -363,7 +365,7 @@ def test_the_default_of_another_topic_does_not_suit_this_one() -> None:
 @pytest.mark.parametrize(
     ("fields", "field", "words"),
     [
-        ({"coPartitionGroup": "join", "replicationFactor": 1}, "coPartitionGroup", "orders: found no partitions, and"),
+        ({"coPartitionGroup": "join", "partitions": None}, "coPartitionGroup", "orders: found no partitions, and"),
         (
             {"keyed": False, "partitions": 1, "config": {"cleanup.policy": "compact,delete"}},
             "keyed",
@@ -485,8 +487,8 @@ def test_an_unknown_profile_is_an_error_at_its_name(on: ClusterSpec, message: st
 @pytest.mark.parametrize(
     ("fields", "names", "settings"),
     [
-        ({"replicationFactor": 1}, "partitions", "num.partitions"),
-        ({"partitions": 1}, "replicationFactor", "default.replication.factor"),
+        ({"partitions": None}, "partitions", "num.partitions"),
+        ({"replicationFactor": None}, "replicationFactor", "default.replication.factor"),
         (
             {"ensure": "Present"},
             "partitions and replicationFactor",

@@ -11,10 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from support import states
-from support.builders import DocumentSource, cluster, manifest, spec
+from support import builders
+from support.builders import DocumentSource, PositionedSource, cluster, manifest, spec
 from support.examples import examples
-from support.states import PositionedSource
 from topiarist.desired import shared_specs
 from topiarist.desired.resolve import Desired, resolve
 from topiarist.desired.shared_specs import (
@@ -427,7 +426,7 @@ def test_a_place_is_found_by_its_origin() -> None:
     found = spec(config={"a": 1})
     place = find_origin(found, "config", "a").locate()
     assert place is not None
-    assert place.file == "orders.yaml"
+    assert place.file == "topics/orders.yaml"
     assert ValueOrigin(None, ("spec",)).locate() is None
 
 
@@ -535,7 +534,7 @@ PROD_ALONE = ClusterSpec("prod")
 
 def declared(name: str, on: ClusterSpec = PROD_ALONE, **fields: str) -> TopicSpec:
     """Return the spec of a document; its names have a line of their own."""
-    return states.spec(name, on, positions=NAMES, **fields)
+    return builders.spec(name, on, positions=NAMES, **fields)
 
 
 def test_a_second_document_of_a_name_is_an_error_at_its_name() -> None:

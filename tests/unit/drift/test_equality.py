@@ -218,7 +218,7 @@ def wanted(**fields: Any) -> TopicSpec:
     given = {**ASKED, **fields}
     if "replicaAssignment" in given:
         del given["partitions"], given["replicationFactor"]
-    return spec("orders", **{key: value for key, value in given.items() if value is not None})
+    return spec("orders", **given)
 
 
 def empty(specs: Sequence[TopicSpec], owner: str = "default") -> EqualTopics:

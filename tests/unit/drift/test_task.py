@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from support import states
+from support import builders
 from support.drift import drifted_fleet
 from support.drift.runners import run_each
 from support.drift.small_fleet import cluster_state, owned_topic, topic_document, write_manifests, write_snapshot
@@ -66,7 +66,7 @@ def test_live_clusters_are_read_ahead_and_their_results_are_in_order(
         asked.append((spec.name, options, taken_at))
         if spec.name == "b":
             return ClusterInput("b", problem="could not be read (Unreachable)"), "zk-1 does not answer"
-        return ClusterInput(spec.name, taken_at, states.cluster()), ""
+        return ClusterInput(spec.name, taken_at, builders.state()), ""
 
     monkeypatch.setattr(module, "read_live_cluster", read)
     sources: Mapping[str, Source] = {**dict.fromkeys(NAMES, LIVE), "d": ClusterInput("d", problem="no snapshot")}
@@ -100,7 +100,7 @@ def test_a_finding_that_is_gone_is_resolved_and_counts_as_a_repair_unless_it_was
     gone = make_row("a", "orders", DriftFinding(DriftClass.CONFIG, "config.x"), EARLIER, "shop")
     accepted: dict[str, Any] = make_row("a", "clicks", DriftFinding(DriftClass.CONFIG, "config.x"), EARLIER, "web")
     accepted["exception"] = {"name": "campaign"}
-    part = Part("a", ClusterInput("a", parse_time(AS_OF), states.cluster()), (), keyed(gone), keyed(accepted))
+    part = Part("a", ClusterInput("a", parse_time(AS_OF), builders.state()), (), keyed(gone), keyed(accepted))
     (result,) = work([part], SHIPPED, Caches(SHIPPED))
     assert result.findings.repairs == [Repair("config", "shop", 86_400)]
     assert result.findings.not_evaluated == 0
@@ -136,14 +136,14 @@ def test_a_row_is_a_line_of_ascii() -> None:
 
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-STATE = states.cluster(states.topic("orders"))
+STATE = builders.state(builders.topic("orders"))
 
 
 @pytest.mark.parametrize(
     ("cluster_id", "error", "problem"),
     [
         ("", None, ""),
-        (states.CLUSTER_ID, None, ""),
+        (builders.CLUSTER_ID, None, ""),
         ("another", None, "could not be read (WrongCluster)"),
         (
             "",

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from support import states
+from support import builders
 from support.builders import change_kinds, plan, refusal_reasons, spec, state, topic
-from support.states import cluster
 from topiarist.adapters.own_values import encode_record
 from topiarist.errors import Reason
 from topiarist.filters.limits import filter_usage, withhold_external_changes
@@ -140,7 +139,7 @@ DAY, WEEK = "86400000", "604800000"
 
 def planned(there: TopicState, wanted: TopicSpec, **run: Any) -> Plan:
     """Return the plan for one topic with external changes withheld."""
-    return withhold_external_changes(make_plan(cluster(there), ClusterSpec(), [wanted], RunOptions(**run)))
+    return withhold_external_changes(make_plan(state(there), ClusterSpec(), [wanted], RunOptions(**run)))
 
 
 def held(plan: Plan) -> list[object]:
@@ -161,9 +160,9 @@ def keys(changes: object) -> list[str]:
 
 def test_what_was_never_as_asked_is_the_specs_doing() -> None:
     """A key that never matched is a change of the spec, for a newly adopted topic and for a record without the key."""
-    wanted = states.spec("orders", config={"retention.ms": DAY})
-    new = states.topic("orders", config={"retention.ms": WEEK}, managed_keys=None)
-    known = states.topic("orders", config={"retention.ms": WEEK}, applied_spec=states.spec("orders"))
+    wanted = builders.spec("orders", config={"retention.ms": DAY})
+    new = builders.topic("orders", config={"retention.ms": WEEK}, record=None)
+    known = builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=builders.spec("orders"))
     for there in (new, known):
         plan = planned(there, wanted, adopt=ALL_TOPICS)
         assert not held(plan)
@@ -172,9 +171,9 @@ def test_what_was_never_as_asked_is_the_specs_doing() -> None:
 
 def test_a_value_changed_outside_is_only_reported() -> None:
     """A value that another client changed or removed is only reported, and the record keeps the key and its value."""
-    wanted = states.spec("orders", config={"retention.ms": DAY})
+    wanted = builders.spec("orders", config={"retention.ms": DAY})
     for config in ({"retention.ms": WEEK}, {}):
-        plan = planned(states.topic("orders", config=config, applied_spec=wanted), wanted)
+        plan = planned(builders.topic("orders", config=config, applied_spec=wanted), wanted)
         assert keys(held(plan)) == ["retention.ms"]
         assert not plan.has_changes
         assert plan.topics[0].record_after == plan.topics[0].record_before
@@ -183,21 +182,21 @@ def test_a_value_changed_outside_is_only_reported() -> None:
 
 def test_a_value_in_other_words_is_the_same() -> None:
     """An equivalent text of a value is no change of the spec, and causes no write."""
-    before, wanted = (states.spec("orders", config={"min.cleanable.dirty.ratio": text}) for text in ("0.5", "0.50"))
+    before, wanted = (builders.spec("orders", config={"min.cleanable.dirty.ratio": text}) for text in ("0.5", "0.50"))
     ratio = {"min.cleanable.dirty.ratio": "0.5"}
     assert not make_plan(
-        cluster(states.topic("orders", config=ratio, applied_spec=before)), ClusterSpec(), [wanted], RunOptions()
+        state(builders.topic("orders", config=ratio, applied_spec=before)), ClusterSpec(), [wanted], RunOptions()
     ).has_changes
-    drifted = states.topic("orders", config={"min.cleanable.dirty.ratio": "0.7"}, applied_spec=before)
+    drifted = builders.topic("orders", config={"min.cleanable.dirty.ratio": "0.7"}, applied_spec=before)
     assert keys(held(planned(drifted, wanted))) == ["min.cleanable.dirty.ratio"]
 
 
 def test_a_value_that_the_spec_changes_is_done() -> None:
     """A value that the spec changes is written, whatever the present value on the cluster is."""
-    was = states.spec("orders", config={"retention.ms": WEEK})
+    was = builders.spec("orders", config={"retention.ms": WEEK})
     plan = planned(
-        states.topic("orders", config={"retention.ms": "1"}, applied_spec=was),
-        states.spec("orders", config={"retention.ms": DAY}),
+        builders.topic("orders", config={"retention.ms": "1"}, applied_spec=was),
+        builders.spec("orders", config={"retention.ms": DAY}),
     )
     assert not held(plan)
     assert keys(plan.topics[0].changes) == ["retention.ms"]
@@ -205,11 +204,11 @@ def test_a_value_that_the_spec_changes_is_done() -> None:
 
 def test_a_spec_that_follows_the_cluster_is_noted() -> None:
     """A spec that adopts the value of the cluster changes only the record. A later return to the old value is drift."""
-    was, wanted = (states.spec("orders", config={"retention.ms": text}) for text in (WEEK, DAY))
-    state = cluster(states.topic("orders", config={"retention.ms": DAY}, applied_spec=was))
-    plan = make_plan(state, ClusterSpec(), [wanted], RunOptions())
+    was, wanted = (builders.spec("orders", config={"retention.ms": text}) for text in (WEEK, DAY))
+    cluster_state = state(builders.topic("orders", config={"retention.ms": DAY}, applied_spec=was))
+    plan = make_plan(cluster_state, ClusterSpec(), [wanted], RunOptions())
     assert [type(change) for change in plan.topics[0].changes] == [TakeOwnership]
-    after = simulate(state, plan.topics)
+    after = simulate(cluster_state, plan.topics)
     assert not make_plan(after, ClusterSpec(), [wanted], RunOptions()).topics
     back = replace(after.topics["orders"], config={"retention.ms": WEEK})
     assert keys(held(planned(back, wanted))) == ["retention.ms"]
@@ -217,9 +216,9 @@ def test_a_spec_that_follows_the_cluster_is_noted() -> None:
 
 def test_what_the_spec_meets_is_noted_beside_drift() -> None:
     """While one key is withheld as drift, the record notes that the spec now matches the cluster in the other key."""
-    was = states.spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY})
-    wanted = states.spec("orders", config={"retention.ms": DAY, "segment.ms": DAY})
-    plan = planned(states.topic("orders", config={"retention.ms": DAY, "segment.ms": "1"}, applied_spec=was), wanted)
+    was = builders.spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY})
+    wanted = builders.spec("orders", config={"retention.ms": DAY, "segment.ms": DAY})
+    plan = planned(builders.topic("orders", config={"retention.ms": DAY, "segment.ms": "1"}, applied_spec=was), wanted)
     assert keys(held(plan)) == ["segment.ms"]
     assert [type(change) for change in plan.topics[0].changes] == [TakeOwnership]
     record = plan.topics[0].record_after
@@ -230,9 +229,9 @@ def test_what_the_spec_meets_is_noted_beside_drift() -> None:
 
 def test_each_key_counts_by_itself() -> None:
     """A key that the spec changed is written, while a key that another client changed is withheld."""
-    was = states.spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY})
-    there = states.topic("orders", config={"retention.ms": WEEK}, applied_spec=was)
-    plan = planned(there, states.spec("orders", config={"retention.ms": DAY, "segment.ms": DAY}))
+    was = builders.spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY})
+    there = builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=was)
+    plan = planned(there, builders.spec("orders", config={"retention.ms": DAY, "segment.ms": DAY}))
     assert keys(held(plan)) == ["segment.ms"]
     assert keys(plan.topics[0].changes) == ["retention.ms"]
     record = plan.topics[0].record_after
@@ -243,26 +242,24 @@ def test_each_key_counts_by_itself() -> None:
 
 def test_a_key_that_leaves_the_spec_is_removed() -> None:
     """A managed key that the spec no longer has is removed as a change of the spec."""
-    was = states.spec("orders", config={"retention.ms": WEEK})
-    plan = planned(states.topic("orders", config={"retention.ms": WEEK}, applied_spec=was), states.spec("orders"))
+    was = builders.spec("orders", config={"retention.ms": WEEK})
+    plan = planned(builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=was), builders.spec("orders"))
     assert not held(plan)
     assert keys(plan.topics[0].changes) == ["retention.ms"]
 
 
 def test_a_managed_key_that_leaves_a_spec_that_removes_others() -> None:
     """With unmanagedConfig: Remove too, a managed key that leaves the spec is the spec's change, and no drift."""
-    was = states.spec("orders", config={"retention.ms": WEEK}, unmanagedConfig="Remove")
-    there = states.topic("orders", config={"retention.ms": WEEK}, applied_spec=was)
-    plan = planned(there, states.spec("orders", unmanagedConfig="Remove"))
+    was = builders.spec("orders", config={"retention.ms": WEEK}, unmanagedConfig="Remove")
+    there = builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=was)
+    plan = planned(there, builders.spec("orders", unmanagedConfig="Remove"))
     assert (held(plan), keys(plan.topics[0].changes)) == ([], ["retention.ms"])
 
 
 def test_a_record_without_values_gets_none_while_all_is_withheld() -> None:
     """The record does not note that a spec was applied while every change of the topic waits."""
-    there = states.topic(
-        "orders", config={"retention.ms": WEEK}, managed_keys=["retention.ms"], modified_externally=True
-    )
-    plan = planned(there, states.spec("orders", config={"retention.ms": DAY}))
+    there = builders.topic("orders", 3, "retention.ms", config={"retention.ms": WEEK}, modified_externally=True)
+    plan = planned(there, builders.spec("orders", config={"retention.ms": DAY}))
     assert keys(held(plan)) == ["retention.ms"]
     assert not plan.has_changes
     assert plan.topics[0].record_after == there.record
@@ -270,37 +267,37 @@ def test_a_record_without_values_gets_none_while_all_is_withheld() -> None:
 
 def test_a_managed_key_without_a_recorded_value_is_only_reported() -> None:
     """A record that lists a key without its value does not say that the spec caused the difference."""
-    there = states.topic(
-        "orders", config={"retention.ms": WEEK}, managed_keys=["retention.ms"], applied_spec=states.spec("orders")
+    there = builders.topic(
+        "orders", 3, "retention.ms", config={"retention.ms": WEEK}, applied_spec=builders.spec("orders")
     )
-    assert keys(held(planned(there, states.spec("orders", config={"retention.ms": DAY})))) == ["retention.ms"]
+    assert keys(held(planned(there, builders.spec("orders", config={"retention.ms": DAY})))) == ["retention.ms"]
 
 
 def test_a_deletion_record_is_no_memory_of_the_topic() -> None:
     """A topic that another client made after a deletion by topiarist is adopted with the values of its spec."""
     record = OwnershipRecord("default", deleted=True)
-    there = replace(states.topic("orders", config={"retention.ms": WEEK}, record_valid=False), record=record)
-    plan = planned(there, states.spec("orders", config={"retention.ms": DAY}), adopt=ALL_TOPICS)
+    there = replace(builders.topic("orders", config={"retention.ms": WEEK}, record_valid=False), record=record)
+    plan = planned(there, builders.spec("orders", config={"retention.ms": DAY}), adopt=ALL_TOPICS)
     assert (held(plan), keys(plan.topics[0].changes)) == ([], ["retention.ms"])
 
 
 def test_a_saved_plan_is_not_judged_again() -> None:
     """A topic without its spec comes from a plan that was judged when it was made."""
-    wanted = states.spec("orders", config={"retention.ms": DAY})
-    there = states.topic("orders", config={"retention.ms": WEEK}, applied_spec=wanted)
-    whole = make_plan(cluster(there), ClusterSpec(), [wanted], RunOptions())
+    wanted = builders.spec("orders", config={"retention.ms": DAY})
+    there = builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=wanted)
+    whole = make_plan(state(there), ClusterSpec(), [wanted], RunOptions())
     saved = replace(whole, topics=tuple(replace(each, spec=None) for each in whole.topics))
     assert withhold_external_changes(saved) == saved
 
 
 def test_unmanaged_keys_come_from_outside_unless_the_spec_is_new() -> None:
     """With unmanagedConfig: Remove, a key that appears later is drift, and a key from before the switch is not."""
-    wanted = states.spec("orders", unmanagedConfig="Remove")
-    assert keys(held(planned(states.topic("orders", config={"retention.ms": WEEK}, applied_spec=wanted), wanted))) == [
-        "retention.ms"
-    ]
+    wanted = builders.spec("orders", unmanagedConfig="Remove")
+    assert keys(
+        held(planned(builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=wanted), wanted))
+    ) == ["retention.ms"]
     assert not held(
-        planned(states.topic("orders", config={"retention.ms": WEEK}, applied_spec=states.spec("orders")), wanted)
+        planned(builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=builders.spec("orders")), wanted)
     )
 
 
@@ -308,35 +305,38 @@ def test_a_switch_to_remove_is_noted_where_there_is_nothing_to_remove() -> None:
     """The record notes the switch to Remove without any key to remove. Otherwise the first key of another client would
     count as a change of the spec.
     """
-    state, wanted = (
-        cluster(states.topic("orders", applied_spec=states.spec("orders"))),
-        states.spec("orders", unmanagedConfig="Remove"),
+    cluster_state, wanted = (
+        state(builders.topic("orders", applied_spec=builders.spec("orders"))),
+        builders.spec("orders", unmanagedConfig="Remove"),
     )
-    plan = make_plan(state, ClusterSpec(), [wanted], RunOptions())
-    after = simulate(state, plan.topics).topics["orders"]
+    plan = make_plan(cluster_state, ClusterSpec(), [wanted], RunOptions())
+    after = simulate(cluster_state, plan.topics).topics["orders"]
     assert keys(held(planned(replace(after, config={"retention.ms": WEEK}), wanted))) == ["retention.ms"]
 
 
 def test_growth_is_the_specs_doing_when_its_number_is_new() -> None:
     """Growth to a new number is a change of the spec. With an unchanged number, another client recreated the topic."""
     grown = planned(
-        states.topic("orders", 3, applied_spec=states.spec("orders", partitions=3)), states.spec("orders", partitions=6)
+        builders.topic("orders", 3, applied_spec=builders.spec("orders", partitions=3)),
+        builders.spec("orders", partitions=6),
     )
     assert [type(change) for change in grown.topics[0].changes] == [AddPartitions]
-    again = states.topic("orders", 3, applied_spec=states.spec("orders", partitions=6), record_valid=False)
-    drifted = planned(again, states.spec("orders", partitions=6), adopt=ALL_TOPICS)
+    again = builders.topic("orders", 3, applied_spec=builders.spec("orders", partitions=6), record_valid=False)
+    drifted = planned(again, builders.spec("orders", partitions=6), adopt=ALL_TOPICS)
     assert [type(change) for change in held(drifted)] == [AddPartitions]
-    more = planned(again, states.spec("orders", partitions=9), adopt=ALL_TOPICS)
+    more = planned(again, builders.spec("orders", partitions=9), adopt=ALL_TOPICS)
     assert [type(change) for change in more.topics[0].changes] == [AddPartitions]
 
 
 def test_a_topic_that_is_gone_is_made_again_by_an_answer_only() -> None:
     """A topic that another client deleted is refused, and ``--recreate`` permits its creation."""
-    wanted = states.spec("orders", partitions=3, replicationFactor=2)
-    state = cluster(dangling_records={"orders": OwnershipRecord("default", applied=AppliedSpec(3))})
-    refused = withhold_external_changes(make_plan(state, ClusterSpec(), [wanted], RunOptions()))
+    wanted = builders.spec("orders", partitions=3, replicationFactor=2)
+    cluster_state = state(dangling_records={"orders": OwnershipRecord("default", applied=AppliedSpec(3))})
+    refused = withhold_external_changes(make_plan(cluster_state, ClusterSpec(), [wanted], RunOptions()))
     assert [refusal.reason for refusal in refused.topics[0].refusals] == [Reason.DELETED_EXTERNALLY]
-    answered = withhold_external_changes(make_plan(state, ClusterSpec(), [wanted], RunOptions(recreate=ALL_TOPICS)))
+    answered = withhold_external_changes(
+        make_plan(cluster_state, ClusterSpec(), [wanted], RunOptions(recreate=ALL_TOPICS))
+    )
     assert [type(change) for change in answered.topics[0].changes] == [CreateTopic]
 
 
@@ -344,21 +344,21 @@ def test_a_record_that_knows_no_values_speaks_against_whatever_others_have_writt
     """With a record without values, a difference is drift if another client has written the topic since, and otherwise
     a change of the spec.
     """
-    wanted = states.spec("orders", config={"retention.ms": DAY})
+    wanted = builders.spec("orders", config={"retention.ms": DAY})
     cases: list[tuple[dict[str, Any], bool]] = [
         ({}, False),
         ({"modified_externally": True}, True),
         ({"record_valid": False}, True),
     ]
     for fields, outside in cases:
-        there = states.topic("orders", config={"retention.ms": WEEK}, managed_keys=["retention.ms"], **fields)
+        there = builders.topic("orders", 3, "retention.ms", config={"retention.ms": WEEK}, **fields)
         assert keys(held(planned(there, wanted, adopt=ALL_TOPICS))) == ["retention.ms"] * outside
 
 
 def test_a_topic_that_is_taken_over_is_brought_into_its_shape() -> None:
     """Taking ownership applies the spec: the applied values of the former owner do not make a difference drift."""
-    wanted = states.spec("orders", config={"retention.ms": DAY})
-    there = states.topic("orders", config={"retention.ms": WEEK}, owner="team", applied_spec=wanted)
+    wanted = builders.spec("orders", config={"retention.ms": DAY})
+    there = builders.topic("orders", config={"retention.ms": WEEK}, owner="team", applied_spec=wanted)
     plan = planned(there, wanted, take_ownership=ALL_TOPICS)
     assert keys(plan.topics[0].changes) == ["retention.ms"]
 
@@ -367,15 +367,15 @@ def test_what_others_changed_is_named_by_key() -> None:
     """The notice has each changed key with both values, and the record keeps a long value only as a digest."""
     long = ",".join(f"{number}:{number}" for number in range(100))
     throttle = "follower.replication.throttled.replicas"
-    was = states.spec("orders", config={"retention.ms": WEEK, throttle: long, "flush.ms": "7"})
+    was = builders.spec("orders", config={"retention.ms": WEEK, throttle: long, "flush.ms": "7"})
     made = simulate(
-        cluster(states.topic("orders", managed_keys=None)),
+        state(builders.topic("orders", record=None)),
         make_plan(
-            cluster(states.topic("orders", managed_keys=None)), ClusterSpec(), [was], RunOptions(adopt=ALL_TOPICS)
+            state(builders.topic("orders", record=None)), ClusterSpec(), [was], RunOptions(adopt=ALL_TOPICS)
         ).topics,
     )
     found = replace(made.topics["orders"], config={"retention.ms": DAY, throttle: long}, modified_externally=True)
-    (notice,) = make_plan(cluster(found), ClusterSpec(), [was], RunOptions()).topics[0].notices
+    (notice,) = make_plan(state(found), ClusterSpec(), [was], RunOptions()).topics[0].notices
     assert notice.message.endswith(f": flush.ms was 7, and is not set now, retention.ms was {WEEK}, and is {DAY} now")
     record = found.record
     assert record is not None
@@ -384,8 +384,8 @@ def test_what_others_changed_is_named_by_key() -> None:
 
 def test_what_is_only_observed_stays_as_planned() -> None:
     """The plan of an observed topic stays unchanged, because the run does not write it."""
-    wanted = states.spec("orders", config={"retention.ms": DAY}, mode="Observe")
-    assert not held(planned(states.topic("orders", config={"retention.ms": WEEK}, applied_spec=wanted), wanted))
+    wanted = builders.spec("orders", config={"retention.ms": DAY}, mode="Observe")
+    assert not held(planned(builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=wanted), wanted))
 
 
 CONFIGS = st.dictionaries(st.sampled_from(["retention.ms", "segment.ms", "flush.ms"]), st.sampled_from(["1", "2", DAY]))
@@ -397,9 +397,9 @@ def test_nothing_is_lost_and_nothing_new_comes(
 ) -> None:
     """Remaining and withheld changes together are those of the plan, and no withheld key has changed in the spec."""
     fields: dict[str, Any] = {"unmanagedConfig": "Remove"} if remove else {}
-    wanted, before = states.spec("orders", config=wants, **fields), states.spec("orders", config=was, **fields)
-    state = cluster(states.topic("orders", config=there, applied_spec=before))
-    whole = make_plan(state, ClusterSpec(), [wanted], RunOptions(adopt=ALL_TOPICS))
+    wanted, before = builders.spec("orders", config=wants, **fields), builders.spec("orders", config=was, **fields)
+    cluster_state = state(builders.topic("orders", config=there, applied_spec=before))
+    whole = make_plan(cluster_state, ClusterSpec(), [wanted], RunOptions(adopt=ALL_TOPICS))
     plan = withhold_external_changes(whole)
     done = keys(change for found in plan.topics for change in found.changes)
     assert sorted([*done, *keys(held(plan))]) == sorted(keys(c for found in whole.topics for c in found.changes))

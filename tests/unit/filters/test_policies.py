@@ -18,6 +18,7 @@ from support.builders import (
     PROD_CLUSTER,
     RACKLESS_BROKERS,
     DocumentSource,
+    PositionedSource,
     change_kinds,
     cluster,
     notice_reasons,
@@ -31,7 +32,6 @@ from support.builders import (
 from support.checkout import ROOT
 from support.examples import examples
 from support.policy_builders import evaluate_rules, labelled_spec, policy
-from support.states import PositionedSource
 from support.strategies import PlanInput, plan_inputs
 from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.desired import parse
@@ -293,7 +293,7 @@ def test_topics_that_are_not_judged() -> None:
     """Rules skip topics that are to be deleted and topics without a size, which are errors already."""
     law = policy({"expression": "topic.partitions > 5", "message": "more"})
     sized = replace(LABELED, default_partitions=3, default_replication_factor=3)
-    gone, sizeless = spec("gone", sized, ensure="Absent"), spec("sizeless", LABELED, partitions=3)
+    gone, sizeless = spec("gone", sized, ensure="Absent"), spec("sizeless", LABELED, replicationFactor=None)
     assert said(evaluate_rules([law], gone, sizeless)) == []
     assert len(said(evaluate_rules([law], gone, sizeless, spec("a", LABELED)))) == 1
 

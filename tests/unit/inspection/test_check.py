@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support.builders import PROD_CLUSTER, state, topic
+from support.builders import CLUSTER_ID, PROD_CLUSTER, state, topic
 from topiarist.adapters.snapshots.codec import encode_state
 from topiarist.errors import Reason, TopiaristError
 from topiarist.inspection.check import ClusterCheck, check_state
@@ -66,7 +66,7 @@ def test_each_capability_has_its_texts_and_its_place_in_the_schemas() -> None:
 def test_what_works_and_what_does_not() -> None:
     """A missing capability has its reason and its effect, an unknown one says so, and each is counted."""
     said = text(check_state(BY_BROKERS, READ))
-    assert said.startswith("prod cluster ID, through its brokers, 6 brokers, 1 topic")
+    assert said.startswith(f"prod cluster {CLUSTER_ID}, through its brokers, 6 brokers, 1 topic")
     assert "no what is read is proved to be current why: the brokers do not offer DescribeQuorum so: a plan may" in said
     assert "no replicas are moved why: Alter is missing so: moves are refused" in said
     assert "not known replica lists of new topics are obeyed only a try shows it" in said
@@ -97,8 +97,8 @@ def test_the_ways() -> None:
     ("spec", "found", "lines"),
     [
         (BY_BROKERS, READ, []),
-        (NEW, READ, ["clusterId: ID"]),
-        (NEW, replace(READ, known_configs=None), ["clusterId: ID", 'kafkaVersion: "2.4"']),
+        (NEW, READ, [f"clusterId: {CLUSTER_ID}"]),
+        (NEW, replace(READ, known_configs=None), [f"clusterId: {CLUSTER_ID}", 'kafkaVersion: "2.4"']),
         (replace(BY_ZOOKEEPER, version=None), state(topic()), ['kafkaVersion: "2.4"']),
         (BY_BROKERS, replace(READ, brokers=(Broker(1),)), ["kafka:", "records:", "replicationFactor: 1"]),
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.states import PositionedSource, cluster, manifest, topic
+from support.builders import PositionedSource, manifest, state, topic
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.inspection.describe import ActualSource, DesiredSource, ValueSource, find_value_sources
@@ -35,7 +35,7 @@ PLACES: dict[FieldPath, tuple[int, int]] = {
 
 def wish(**fields: Any) -> TopicSpec:
     """Return the spec of the document ``orders`` on ``EU``."""
-    return merge(manifest("orders", fields, positions=PLACES), EU)
+    return merge(manifest("orders", positions=PLACES, **fields), EU)
 
 
 def found(state: ClusterState, wanted: TopicSpec | None = None, on: ClusterSpec = EU) -> dict[str, ValueSource]:
@@ -55,7 +55,7 @@ def test_each_layer_of_a_spec_is_told_with_its_place() -> None:
         config={"retention.ms": 60},
         overrides=[{"clusters": ["eu"], "config": {"flush.ms": 7}, "mode": "Observe"}],
     )
-    seen = found(cluster(), wanted)
+    seen = found(state(), wanted)
     told = {name: (value.desired, value.desired_source, value.desired_location) for name, value in seen.items()}
     assert told["partitions"] == ("3", DesiredSource.MANIFEST, at(4, 15))
     assert told["replicationFactor"] == ("3", DesiredSource.CLUSTER_DEFAULTS, at(1, 1, "clusters.yaml"))
@@ -69,7 +69,7 @@ def test_each_layer_of_a_spec_is_told_with_its_place() -> None:
 
 def test_a_topic_that_is_not_there_holds_nothing() -> None:
     """All declared values of an absent topic differ, and the brokers' defaults are not among its values."""
-    seen = found(cluster(broker_defaults={"log.retention.bytes": "5"}), wish(config={"retention.ms": 60}))
+    seen = found(state(broker_defaults={"log.retention.bytes": "5"}), wish(config={"retention.ms": 60}))
     assert {value.actual_source for value in seen.values()} == {None}
     assert seen["config.retention.ms"].differs
     assert "config.retention.bytes" not in seen
@@ -79,11 +79,11 @@ def test_what_holds_is_the_override_then_the_dynamic_default_then_the_brokers_fi
     """The actual value is the topic's override, then the dynamic default, then ``brokerConfig``. Without any of these,
     only the brokers have the value.
     """
-    state = cluster(
+    cluster_state = state(
         topic("orders", config={"flush.ms": "5"}),
         broker_defaults={"log.retention.bytes": "6", "listener.name.x.ssl.keystore.password": "hush"},
     )
-    seen = found(state, wish(config={"max.message.bytes": 9}))
+    seen = found(cluster_state, wish(config={"max.message.bytes": 9}))
     held = {
         name: (value.actual, value.actual_source, value.broker_setting, value.actual_location)
         for name, value in seen.items()
@@ -102,11 +102,11 @@ def test_what_holds_is_the_override_then_the_dynamic_default_then_the_brokers_fi
 
 def test_what_differs_is_what_a_plan_would_change() -> None:
     """A value differs if Kafka treats it as different, and an equal broker default is no override."""
-    state = cluster(
+    cluster_state = state(
         topic("orders", 3, config={"retention.ms": "060", "segment.ms": "6"}),
         broker_defaults={"min.insync.replicas": "2"},
     )
-    seen = found(state, wish(partitions=6, config={"retention.ms": 60}, ignore=["config.segment.ms"]))
+    seen = found(cluster_state, wish(partitions=6, config={"retention.ms": 60}, ignore=["config.segment.ms"]))
     differs = {name for name, value in seen.items() if value.differs}
     assert differs == {"partitions", "config.segment.ms", "config.min.insync.replicas"}
     assert [name for name, value in seen.items() if value.ignored] == ["config.segment.ms"]
@@ -116,7 +116,7 @@ def test_what_differs_is_what_a_plan_would_change() -> None:
 
 def test_sizes_from_the_clusters_defaults_count_at_creation_only() -> None:
     """Default sizes count only at creation: an existing topic without declared sizes keeps its own."""
-    seen = found(cluster(topic("orders", 3)), wish())
+    seen = found(state(topic("orders", 3)), wish())
     assert (seen["partitions"].actual, seen["partitions"].desired) == ("3", None)
     assert (seen["replicationFactor"].actual, seen["replicationFactor"].differs) == ("3", False)
 
@@ -124,7 +124,7 @@ def test_sizes_from_the_clusters_defaults_count_at_creation_only() -> None:
 def test_explicit_lists_are_shown_in_the_form_of_kafkas_tools() -> None:
     """Explicit lists have the format of Kafka's tools, and the counts have the place of the lists."""
     wanted = wish(replicaAssignment=[[1, 2], [2, 3]])
-    seen = found(cluster(topic("orders", [(1, 2), (3, 2)])), wanted)
+    seen = found(state(topic("orders", [(1, 2), (3, 2)])), wanted)
     assert (seen["replicaAssignment"].actual, seen["replicaAssignment"].desired) == ("1:2,3:2", "1:2,2:3")
     assert seen["replicaAssignment"].differs
     assert seen["partitions"].desired_location == seen["replicaAssignment"].desired_location == at(14, 3)
@@ -133,7 +133,7 @@ def test_explicit_lists_are_shown_in_the_form_of_kafkas_tools() -> None:
 def test_of_an_absent_topic_only_that_is_asked_for() -> None:
     """A topic that should be absent declares only that; its sizes and configs do not count."""
     seen = found(
-        cluster(topic("orders", config={"flush.ms": "5"})), wish(ensure="Absent", partitions=9, config={"flush.ms": 7})
+        state(topic("orders", config={"flush.ms": "5"})), wish(ensure="Absent", partitions=9, config={"flush.ms": 7})
     )
     assert seen["ensure"].desired == "Absent"
     assert not any(value.differs for value in seen.values())
@@ -142,25 +142,27 @@ def test_of_an_absent_topic_only_that_is_asked_for() -> None:
 
 def test_our_record_says_which_configs_are_ours() -> None:
     """The ownership record determines the managed keys, and the record of an earlier topic does not count."""
-    ours = topic("orders", config={"flush.ms": "5", "segment.ms": "6"}, managed_keys=["flush.ms"])
-    assert [name for name, value in found(cluster(ours)).items() if value.in_record] == ["config.flush.ms"]
-    stale = topic("orders", config={"flush.ms": "5"}, managed_keys=["flush.ms"], record_valid=False)
-    assert not any(value.in_record for value in found(cluster(stale)).values())
+    ours = topic("orders", 3, "flush.ms", config={"flush.ms": "5", "segment.ms": "6"})
+    assert [name for name, value in found(state(ours)).items() if value.in_record] == ["config.flush.ms"]
+    stale = topic("orders", 3, "flush.ms", config={"flush.ms": "5"}, record_valid=False)
+    assert not any(value.in_record for value in found(state(stale)).values())
 
 
 def test_the_replication_factor_is_counted_as_kafka_counts_it() -> None:
     """The replication factor excludes replicas that a reassignment adds, and is a range if the partitions differ."""
-    state = cluster(topic("orders", [(4, 1, 2), (1, 2, 3)]))
+    cluster_state = state(topic("orders", [(4, 1, 2), (1, 2, 3)]))
     seen = TopicInspection("1", {0: (4, 1, 2), 1: (1, 2, 3)}, reassignments={0: Reassignment((4,))})
-    listed = build_partitions(state, "orders", seen, MIN_KAFKA_VERSION)
-    held = {value.field: value.actual for value in find_value_sources(state, "orders", ClusterSpec(), None, listed)}
+    listed = build_partitions(cluster_state, "orders", seen, MIN_KAFKA_VERSION)
+    held = {
+        value.field: value.actual for value in find_value_sources(cluster_state, "orders", ClusterSpec(), None, listed)
+    }
     assert held == {"partitions": "2", "replicationFactor": "2 to 3"}
 
 
 def test_a_topic_of_which_only_the_config_is_odd_has_its_size() -> None:
     """A topic with an unreadable config still has its size."""
-    state = cluster(topic_errors={"orders": ReadError("/config/topics/orders", "it is empty")})
-    listed = build_partitions(state, "orders", TopicInspection("1", {0: (1, 2)}), MIN_KAFKA_VERSION)
-    held = {value.field: value.actual for value in find_value_sources(state, "orders", EU, None, listed)}
+    cluster_state = state(topic_errors={"orders": ReadError("/config/topics/orders", "it is empty")})
+    listed = build_partitions(cluster_state, "orders", TopicInspection("1", {0: (1, 2)}), MIN_KAFKA_VERSION)
+    held = {value.field: value.actual for value in find_value_sources(cluster_state, "orders", EU, None, listed)}
     assert held == {"partitions": "1", "replicationFactor": "2"}
-    assert found(state) == {}
+    assert found(cluster_state) == {}

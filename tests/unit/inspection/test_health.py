@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from support.states import cluster, spec, topic
+from support.builders import spec, state, topic
 from topiarist.inspection.health import (
     IssueType,
     Partition,
@@ -38,8 +38,10 @@ FAULT = ReadError("/brokers/topics/orders/partitions/0/state", "it is empty")
 
 def seen(replicas: Replicas = (1, 2, 3), away: int | None = None, **config: str) -> ClusterState:
     """Return a cluster of six brokers, one perhaps offline, and the topic ``orders`` with one partition."""
-    state = cluster(topic("orders", [replicas], config={key.replace("_", "."): text for key, text in config.items()}))
-    return replace(state, brokers=tuple(broker for broker in state.brokers if broker.id != away))
+    cluster_state = state(
+        topic("orders", [replicas], config={key.replace("_", "."): text for key, text in config.items()})
+    )
+    return replace(cluster_state, brokers=tuple(broker for broker in cluster_state.brokers if broker.id != away))
 
 
 def only(state: ClusterState, now: PartitionState | None, **fields: object) -> Partition:
@@ -159,17 +161,17 @@ def test_states_that_the_topic_does_not_list_are_shown() -> None:
 
 def test_where_the_list_cannot_be_read_no_partition_is_called_unlisted() -> None:
     """With an unreadable partition list, the states are shown and no partition is called unlisted."""
-    state = cluster(topic_errors={"orders": ReadError("/brokers/topics/orders", "it is empty")})
-    (one,) = build_partitions(state, "orders", TopicInspection("1", {}, {3: WELL}), MIN_KAFKA_VERSION)
+    cluster_state = state(topic_errors={"orders": ReadError("/brokers/topics/orders", "it is empty")})
+    (one,) = build_partitions(cluster_state, "orders", TopicInspection("1", {}, {3: WELL}), MIN_KAFKA_VERSION)
     assert (one.id, one.listed, one.issues, one.state) == (3, False, (), WELL)
 
 
 def test_without_an_inspection_only_what_the_state_has_is_said() -> None:
     """A snapshot has no leaders and ISRs, so no partition is reported as initialized or not initialized."""
-    state = cluster(topic("orders", [(1, 2), (7,)], reassigning_partitions=(1,)))
-    first, second = build_partitions(state, "orders", None, MIN_KAFKA_VERSION)
+    cluster_state = state(topic("orders", [(1, 2), (7,)], reassigning_partitions=(1,)))
+    first, second = build_partitions(cluster_state, "orders", None, MIN_KAFKA_VERSION)
     assert (first.state, said(first), said(second)) == (None, [], ["being reassigned"])
-    assert build_partitions(state, "none", None, MIN_KAFKA_VERSION) == ()
+    assert build_partitions(cluster_state, "none", None, MIN_KAFKA_VERSION) == ()
 
 
 def test_states_that_may_not_be_read_are_not_called_missing() -> None:
@@ -205,9 +207,9 @@ def test_a_topic_that_changed_while_it_was_read_is_noticed(found: TopicInspectio
 
 def test_a_topic_that_is_not_there_agrees_with_nothing_there() -> None:
     """An absent topic matches no topic that was created meanwhile. An unreadable topic matches any inspection."""
-    assert is_same_topic(cluster(), "orders", TopicInspection(None, {}))
-    assert not is_same_topic(cluster(), "orders", TopicInspection("1", {0: (1,)}))
-    assert is_same_topic(cluster(topic_errors={"orders": FAULT}), "orders", TopicInspection("1", {}))
+    assert is_same_topic(state(), "orders", TopicInspection(None, {}))
+    assert not is_same_topic(state(), "orders", TopicInspection("1", {0: (1,)}))
+    assert is_same_topic(state(topic_errors={"orders": FAULT}), "orders", TopicInspection("1", {}))
 
 
 OURS, TOMBSTONE = OwnershipRecord("default"), OwnershipRecord("default", deleted=True)
@@ -237,21 +239,21 @@ def lived(state: ClusterState, *states: int, wanted: TopicSpec | None = None, kn
 )
 def test_a_topic_that_is_not_there(record: OwnershipRecord | None, wanted: TopicSpec | None, phase: Phase) -> None:
     """The phase of an absent topic follows from its ownership record and its manifest."""
-    found = lived(cluster(dangling_records={"orders": record} if record else {}), wanted=wanted)
+    found = lived(state(dangling_records={"orders": record} if record else {}), wanted=wanted)
     assert (found.phase, found.blocked_by) == (phase, "")
 
 
 def test_taken_over_is_said_by_partition() -> None:
     """The phase counts initialized partitions: none, some or all. Unlisted partitions do not count."""
-    state = cluster(topic("orders", LISTS[:2]))
-    assert lived(state) == TopicPhase(
+    cluster_state = state(topic("orders", LISTS[:2]))
+    assert lived(cluster_state) == TopicPhase(
         Phase.NOT_INITIALIZED, "not initialized by the controller", "the controller, which is initializing it"
     )
-    some = lived(state, 0)
+    some = lived(cluster_state, 0)
     assert (some.phase, some.message) == (Phase.PARTLY_INITIALIZED, "1 of 2 partitions initialized by the controller")
-    assert lived(state, 0, 1) == TopicPhase(Phase.INITIALIZED, "initialized by the controller")
-    assert lived(state, 0, 1, 9).phase is Phase.INITIALIZED
-    assert lived(state, 0, 9).message.startswith("1 of 2 ")
+    assert lived(cluster_state, 0, 1) == TopicPhase(Phase.INITIALIZED, "initialized by the controller")
+    assert lived(cluster_state, 0, 1, 9).phase is Phase.INITIALIZED
+    assert lived(cluster_state, 0, 9).message.startswith("1 of 2 ")
 
 
 @pytest.mark.parametrize(
@@ -266,19 +268,17 @@ def test_taken_over_is_said_by_partition() -> None:
 )
 def test_a_creation_waits_for_brokers(lists: Sequence[Replicas], waits: str) -> None:
     """A partition without a live replica waits until one of its brokers registers."""
-    state = cluster(topic("orders", lists))
+    cluster_state = state(topic("orders", lists))
     taken = [at for at, replicas in enumerate(lists) if set(replicas) & {1, 2}]
-    assert lived(state, *taken).blocked_by == waits
+    assert lived(cluster_state, *taken).blocked_by == waits
 
 
 def test_nothing_moves_without_a_controller() -> None:
     """Without a controller, a new topic and a deletion request, with or without a topic, wait for one."""
-    state = cluster(topic("orders", LISTS), controller=None)
-    assert lived(state).blocked_by == "there is no controller"
-    assert lived(replace(state, pending_deletions=frozenset({"orders"}))).blocked_by == "there is no controller"
-    assert (
-        lived(cluster(controller=None, pending_deletions=frozenset({"orders"}))).blocked_by == "there is no controller"
-    )
+    cluster_state = state(topic("orders", LISTS), controller=None)
+    assert lived(cluster_state).blocked_by == "there is no controller"
+    assert lived(replace(cluster_state, pending_deletions=frozenset({"orders"}))).blocked_by == "there is no controller"
+    assert lived(state(controller=None, pending_deletions=frozenset({"orders"}))).blocked_by == "there is no controller"
 
 
 def test_a_mark_is_said_with_who_set_it_and_what_it_waits_for() -> None:
@@ -286,57 +286,57 @@ def test_a_mark_is_said_with_who_set_it_and_what_it_waits_for() -> None:
     reassignment that the deletion waits for.
     """
     marked = {"pending_deletions": frozenset({"orders"})}
-    away = lived(cluster(topic("orders", LISTS), **marked), 0, 1)
+    away = lived(state(topic("orders", LISTS), **marked), 0, 1)
     assert away.message == "marked for deletion by another client"
     assert away.blocked_by == "brokers 7, 8, with replicas of it, are not registered"
     ours = topic("orders", LISTS[:1], record_valid=True)
     ours = replace(ours, record=TOMBSTONE)
-    assert lived(cluster(ours, **marked), 0) == TopicPhase(
+    assert lived(state(ours, **marked), 0) == TopicPhase(
         Phase.MARKED_FOR_DELETION, "marked for deletion by owner default", blocking_reason(TopicProgress("1", True))
     )
-    moving = lived(cluster(replace(ours, reassigning_partitions=(0,)), **marked), 0)
+    moving = lived(state(replace(ours, reassigning_partitions=(0,)), **marked), 0)
     assert moving.blocked_by == "its replicas are being reassigned"
-    assert lived(cluster(**marked)) == TopicPhase(
+    assert lived(state(**marked)) == TopicPhase(
         Phase.MARKED_FOR_DELETION, "marked for deletion and deleted: the controller removes the request next"
     )
     stale = replace(ours, record_valid=False)
-    assert lived(cluster(stale, **marked), 0).message == "marked for deletion by another client"
+    assert lived(state(stale, **marked), 0).message == "marked for deletion by another client"
 
 
 def test_a_mark_that_was_thrown_away_is_told_from_a_topic_that_stays() -> None:
     """A topic with a deletion record and without a deletion request has disabled deletion at its brokers."""
     ours = replace(topic("orders", LISTS[:1]), record=TOMBSTONE)
-    found = lived(cluster(ours), 0)
+    found = lived(state(ours), 0)
     assert found.phase is Phase.DELETION_DISABLED
     assert "delete.topic.enable=false" in found.message
-    assert lived(cluster(replace(ours, record_valid=False)), 0).phase is Phase.INITIALIZED
+    assert lived(state(replace(ours, record_valid=False)), 0).phase is Phase.INITIALIZED
 
 
 def test_an_odd_topic_is_unreadable_unless_it_is_being_deleted() -> None:
     """An unreadable topic is unreadable, unless it is marked for deletion, which takes precedence."""
     faults = {"orders": ReadError("/brokers/topics/orders", "it is empty")}
-    assert lived(cluster(topic_errors=faults)).phase is Phase.UNREADABLE
-    marked = lived(cluster(topic_errors=faults, pending_deletions=frozenset({"orders"})))
+    assert lived(state(topic_errors=faults)).phase is Phase.UNREADABLE
+    marked = lived(state(topic_errors=faults, pending_deletions=frozenset({"orders"})))
     assert (marked.phase, marked.message) == (Phase.MARKED_FOR_DELETION, "marked for deletion by another client")
 
 
 def test_a_snapshot_knows_that_a_topic_exists_and_no_more() -> None:
     """A snapshot shows that a topic exists, and not whether it is initialized."""
-    assert lived(cluster(topic("orders", LISTS)), known=False).phase is Phase.EXISTS
+    assert lived(state(topic("orders", LISTS)), known=False).phase is Phase.EXISTS
 
 
 def test_a_topic_without_partitions_waits_for_nothing() -> None:
     """A topic without partitions is initialized, because Kafka reads a missing list as an empty one."""
-    assert lived(cluster(topic("orders", []))) == TopicPhase(Phase.INITIALIZED, "has no partitions")
+    assert lived(state(topic("orders", []))) == TopicPhase(Phase.INITIALIZED, "has no partitions")
 
 
 def test_conditions_are_counted_the_worst_first() -> None:
     """Each partition counts once for each of its conditions, and the counts are ordered worst first."""
-    state = cluster(topic("orders", LISTS[:2]))
+    cluster_state = state(topic("orders", LISTS[:2]))
     found = TopicInspection(
         "1", {0: (1, 2), 1: (2, 3), 2: (1, 2)}, {0: PartitionState(2, (2,)), 1: PartitionState(-1, (3,))}
     )
-    assert list(count_issues(build_partitions(state, "orders", found, MIN_KAFKA_VERSION)).items()) == [
+    assert list(count_issues(build_partitions(cluster_state, "orders", found, MIN_KAFKA_VERSION)).items()) == [
         (IssueType.OFFLINE, 1),
         (IssueType.NOT_INITIALIZED, 1),
         (IssueType.UNDER_REPLICATED, 2),

@@ -9,7 +9,7 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from support.states import cluster, spec, topic
+from support.builders import spec, state, topic
 from topiarist.cli.commands.list import command
 from topiarist.inspection.health import IssueType
 from topiarist.inspection.list import (
@@ -50,29 +50,29 @@ def only(
     one: TopicState, found: TopicInspection | None = None, specs: list[TopicSpec] | None = None, **fields: Any
 ) -> TopicRow:
     """Return the row of the only topic of a cluster."""
-    state = replace(cluster(one), **fields)
+    cluster_state = replace(state(one), **fields)
     inspections: Mapping[str, TopicInspection] = {one.name: found or seen(one)}
-    (row,) = build_rows(state, EU, specs, inspections, [one.name])
+    (row,) = build_rows(cluster_state, EU, specs, inspections, [one.name])
     return row
 
 
 def test_the_topic_of_the_records_needs_no_owner() -> None:
     """It has no record itself and no manifest, and neither is missing."""
-    own = topic("__topiarist", managed_keys=None)
+    own = topic("__topiarist", record=None)
     assert only(own, specs=[]).flags == (TopicFlag.HEALTHY,)
-    assert TopicFlag.UNOWNED in only(topic("__consumer_offsets", managed_keys=None), specs=[]).flags
+    assert TopicFlag.UNOWNED in only(topic("__consumer_offsets", record=None), specs=[]).flags
 
 
 def test_a_topic_that_is_well() -> None:
     """The row of a healthy topic has its size, its owner, its spec and no problem."""
     wanted = spec("orders", EU, partitions=2)
-    row = only(topic("orders", 2, managed_keys=["retention.ms"]), specs=[wanted])
+    row = only(topic("orders", 2, "retention.ms"), specs=[wanted])
     assert (row.partitions, row.partitions_by_replicas, row.owner, row.spec) == (2, {3: 2}, "default", wanted)
     assert row.states == {"Well"}
 
 
 STATES_OF: dict[str, tuple[TopicState, dict[str, PartitionState], dict[str, Any], set[str]]] = {
-    "no record": (topic("orders", 2, managed_keys=None), {}, {}, {"Well", "Unowned"}),
+    "no record": (topic("orders", 2, record=None), {}, {}, {"Well", "Unowned"}),
     "offline": (
         topic("orders", [(1, 2)]),
         {"p0": PartitionState(-1, (1,))},
@@ -106,7 +106,7 @@ def test_a_partition_that_is_being_moved_is_not_of_another_width() -> None:
 def test_without_states_nothing_is_called_well() -> None:
     """The state of a topic is unknown in a snapshot and without permission to read partition states."""
     one = topic("orders", 2)
-    (row,) = build_rows(cluster(one), EU, None, {}, ["orders"])
+    (row,) = build_rows(state(one), EU, None, {}, ["orders"])
     assert row.states == {"Unknown"}
     assert not row.states_known
     assert only(one, replace(seen(one), states={}, states_readable=False)).states == {"Unknown"}
@@ -116,9 +116,11 @@ def test_topics_that_are_not_there() -> None:
     """A declared topic that does not exist is missing, a topic with a malformed znode is unreadable, and an absent
     topic that should be absent has no row.
     """
-    state = replace(cluster(), topic_errors={"odd": ReadError("/brokers/topics/odd", "no JSON")})
+    cluster_state = replace(state(), topic_errors={"odd": ReadError("/brokers/topics/odd", "no JSON")})
     specs = [spec("orders", EU), spec("gone", EU, ensure="Absent")]
-    found = {row.topic: row.states for row in build_rows(state, EU, specs, {}, all_topic_names(state, specs))}
+    found = {
+        row.topic: row.states for row in build_rows(cluster_state, EU, specs, {}, all_topic_names(cluster_state, specs))
+    }
     assert found == {"odd": {"Unreadable", "Unowned", "Undeclared"}, "orders": {"Missing"}}
 
 
@@ -160,9 +162,9 @@ def test_overrides_that_are_what_brokers_use_anyway_are_left_out() -> None:
 def test_filters(chosen: RowFilter, names: list[str]) -> None:
     """A row must match one value of each kind of filter, and all of the labels."""
     shop = [labelled("orders"), labelled("shop.new")]
-    state = cluster(topic("orders", 1), topic("clicks", 1, managed_keys=None))
-    inspections = {name: seen(one) for name, one in state.topics.items()}
-    found = build_rows(state, EU, shop, inspections, all_topic_names(state, shop))
+    cluster_state = state(topic("orders", 1), topic("clicks", 1, record=None))
+    inspections = {name: seen(one) for name, one in cluster_state.topics.items()}
+    found = build_rows(cluster_state, EU, shop, inspections, all_topic_names(cluster_state, shop))
     assert [row.topic for row in found if chosen.matches(row)] == names
 
 
@@ -181,17 +183,19 @@ def listed(state: ClusterState, specs: list[TopicSpec] | None, **otherwise: Part
 
 def test_a_terminal_is_sent_nothing_that_it_obeys() -> None:
     """Control characters in names and values from a cluster are escaped."""
-    state = cluster(topic("orders", 1, config={"a\x1b": "b\x1b[2J"}))
-    assert "\x1b" not in format_lists([listed(state, None)], TextLayout())
+    cluster_state = state(topic("orders", 1, config={"a\x1b": "b\x1b[2J"}))
+    assert "\x1b" not in format_lists([listed(cluster_state, None)], TextLayout())
 
 
 def test_the_document_is_of_the_schema() -> None:
     """The JSON document matches the schema with and without manifests and states, and the schema has every state."""
-    state = replace(
-        cluster(topic("orders", [(1, 2), ()]), topic("clicks", 1)), topic_errors={"odd": ReadError("/x", "y")}
+    cluster_state = replace(
+        state(topic("orders", [(1, 2), ()]), topic("clicks", 1)), topic_errors={"odd": ReadError("/x", "y")}
     )
     for specs in (None, [labelled("orders"), labelled("shop.new")]):
-        made = list_.encode_lists([listed(state, specs, p0=PartitionState(-1, ())), TopicList(EU, state, (), 0, True)])
+        made = list_.encode_lists(
+            [listed(cluster_state, specs, p0=PartitionState(-1, ())), TopicList(EU, cluster_state, (), 0, True)]
+        )
         assert load.first_error("list", made) == ""
     assert load.load_schema("list")["definitions"]["state"]["enum"] == list(STATE_NAMES)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support import builders, states
+from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import (
     DELETING_META,
@@ -83,14 +83,14 @@ def left(home: Resource, topic: Resource, found: TopicState, held: dict[str, str
     """Return the approved part of the plan for a Topic."""
     assert topic.manifest is not None
     spec = spec_of(home)
-    plan = make_plan(states.cluster(found), spec, [merge(topic.manifest, spec)], RunOptions(owner=OWNER))
+    plan = make_plan(builders.state(found), spec, [merge(topic.manifest, spec)], RunOptions(owner=OWNER))
     return filter_unapproved(plan, spec, {"orders": topic}, held or {})
 
 
 def ours(partitions: int = 3, **config: str) -> TopicState:
     """Return a topic that the operator owns."""
     named = {key.replace("_", "."): text for key, text in config.items()}
-    return states.topic("orders", partitions, config=named, managed_keys=sorted(named), owner=OWNER)
+    return builders.topic("orders", partitions, *sorted(named), config=named, owner=OWNER)
 
 
 RISKS: Sequence[list[str]] = ([], ["Disruptive"], ["DataLoss"], ["Disruptive", "DataLoss"])
@@ -146,9 +146,7 @@ def test_a_consent_to_one_change_counts_for_no_other() -> None:
     found = ours(retention_ms=LONG)
     digest, home = refused_digest(found), resource_bodies.cluster(allowRisk=["DataLoss"])
     assert left(home, asking(digest), found).has_changes
-    compacted = states.topic(
-        "orders", config={"retention.ms": LONG, "cleanup.policy": "delete"}, managed_keys=(), owner=OWNER
-    )
+    compacted = builders.topic("orders", config={"retention.ms": LONG, "cleanup.policy": "delete"}, owner=OWNER)
     for topic, there in (
         (asking(digest, retention_ms="60000"), found),
         (asking(digest), ours(retention_ms="1209600000")),
@@ -214,8 +212,8 @@ def consenting(annotation: str, text: str) -> Resource:
     return resource_bodies.topic("orders", config={"flush.ms": 1}, meta={"uid": "u", **notes(**{annotation: text})})
 
 
-OWNED = states.cluster(states.topic("orders", owner="somebody", config={"flush.ms": "1"}))
-DELETED = states.cluster(dangling_records={"orders": OwnershipRecord(OWNER)})
+OWNED = builders.state(builders.topic("orders", 3, owner="somebody", config={"flush.ms": "1"}))
+DELETED = builders.state(dangling_records={"orders": OwnershipRecord(OWNER)})
 
 
 @pytest.mark.parametrize(
@@ -224,13 +222,13 @@ DELETED = states.cluster(dangling_records={"orders": OwnershipRecord(OWNER)})
         (
             TAKE_OWNERSHIP,
             OWNED,
-            states.cluster(states.topic("orders", owner="other", config={"flush.ms": "1"})),
+            builders.state(builders.topic("orders", 3, owner="other", config={"flush.ms": "1"})),
             Reason.NOT_OWNED,
         ),
         (
             RECREATE,
             DELETED,
-            states.cluster(dangling_records={"orders": OwnershipRecord(OWNER, ("flush.ms",))}),
+            builders.state(dangling_records={"orders": OwnershipRecord(OWNER, ("flush.ms",))}),
             Reason.DELETED_EXTERNALLY,
         ),
     ],
@@ -307,7 +305,7 @@ def test_without_records_nothing_is_lost() -> None:
 
 MINE, THEIRS = OwnershipRecord(OWNER), OwnershipRecord("somebody")
 LOSS = RiskAssessment(Risk.DATA_LOSS, "messages are lost")
-THERE = states.topic("orders")
+THERE = builders.topic("orders")
 
 
 @pytest.mark.parametrize(
@@ -445,7 +443,7 @@ def test_a_pause_that_is_mistyped_pauses(value: str, paused: bool) -> None:
         (resource_bodies.cluster(), resource_bodies.topic("orders", meta=note)),
         (resource_bodies.cluster(meta=note), resource_bodies.topic("orders")),
     ):
-        port = MemoryCluster(states.cluster())
+        port = MemoryCluster(builders.state())
         found = reconcile_topics(port, make_request(home, topic))["orders"]
         assert (found.state is SyncState.PAUSED) is paused
         assert bool(port.writes) is not paused
@@ -458,7 +456,7 @@ def test_what_is_not_understood_holds_a_deletion(note: str) -> None:
     going = resource_bodies.topic(
         "orders", deletionPolicy="Delete", meta={**DELETING_META, "annotations": {note: "True", "topiarist.dev/zz": ""}}
     )
-    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    port = MemoryCluster(builders.state(owned_topic("orders")))
     (refusal,) = reconcile_topics(port, make_request(resource_bodies.cluster(allowDeletion=True), going))[
         "orders"
     ].refusals
@@ -518,7 +516,7 @@ class Passes:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cluster: Resource = CLUSTER, **config: Any) -> None:
         self.cluster = cluster
-        self.port = MemoryCluster(states.cluster(owned_topic("orders", retention_ms="8000")))
+        self.port = MemoryCluster(builders.state(owned_topic("orders", retention_ms="8000")))
         self.topic = resource_bodies.topic("orders", config={"retention.ms": 1000, **config})
         self.now = START
         monkeypatch.setattr(client, "utc_now", lambda: self.now)
@@ -687,11 +685,11 @@ def written(
 ) -> OperatorMemory | None:
     """Return the memory in the record that the plan of ``orders`` writes; None if it writes none."""
     before = OwnershipRecord("default", memory=memory)
-    seen = replace(states.topic("orders"), record=before)
-    found = TopicPlan("orders", seen, before, before, changes, spec=states.spec("orders"))
+    seen = replace(builders.topic("orders"), record=before)
+    found = TopicPlan("orders", seen, before, before, changes, spec=builders.spec("orders"))
     plan = Plan("prod", "id", topics=(replace(found, **fields),))
     (made,) = write_memory(
-        plan, states.cluster(seen), {"orders": topic}, {"orders": states.spec("orders")}, PRESENT
+        plan, builders.state(seen), {"orders": topic}, {"orders": builders.spec("orders")}, PRESENT
     ).topics
     return made.record_after.memory if made.record_after else None
 
@@ -726,10 +724,10 @@ def used_up(
     record: OwnershipRecord | None, block: WriteBlock = WriteBlock(), topic: Resource = CONSENT, **spec: Any
 ) -> tuple[TopicPlan, ...]:
     """Return the topics of an empty plan after the consents of ``orders`` were looked at."""
-    seen = replace(states.topic("orders"), record=record, record_valid=record is not None)
-    specs = {"orders": states.spec("orders", **spec)}
+    seen = replace(builders.topic("orders"), record=record, record_valid=record is not None)
+    specs = {"orders": builders.spec("orders", **spec)}
     plan = Plan("prod", "id", write_block=block)
-    return write_memory(plan, states.cluster(seen), {"orders": topic}, specs, PRESENT).topics
+    return write_memory(plan, builders.state(seen), {"orders": topic}, specs, PRESENT).topics
 
 
 def test_a_consent_that_nothing_is_left_for_is_used_up() -> None:
@@ -769,12 +767,12 @@ def test_an_annotation_without_a_value_is_no_consent() -> None:
 def test_a_consent_stays_while_something_is_refused() -> None:
     """A refusal may be what the consent is for."""
     record = OwnershipRecord("default")
-    seen = replace(states.topic("orders"), record=record)
+    seen = replace(builders.topic("orders"), record=record)
     refused = TopicPlan(
-        "orders", seen, record, record, refusals=(Issue(Reason.DATA_LOSS, "no"),), spec=states.spec("orders")
+        "orders", seen, record, record, refusals=(Issue(Reason.DATA_LOSS, "no"),), spec=builders.spec("orders")
     )
     plan = Plan("prod", "id", topics=(refused,))
-    found = write_memory(plan, states.cluster(seen), {"orders": CONSENT}, {"orders": states.spec("orders")}, PRESENT)
+    found = write_memory(plan, builders.state(seen), {"orders": CONSENT}, {"orders": builders.spec("orders")}, PRESENT)
     assert found.topics == (refused,)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support import states
+from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import LONG, OWNER, SHORT, make_request, owned_topic, spec_of, with_approval
 from support.kubernetes.schemas import validate_status
@@ -881,23 +881,23 @@ LOSS = {"config": {"retention.ms": SHORT}}
 KEPT = owned_topic("orders", retention_ms=LONG)
 STEPS = {"allowRisk": ["DataLoss"], "retentionStep": {"share": "50%", "interval": "1h"}}
 SITUATIONS: dict[str, tuple[ClusterState, dict[str, Any], dict[str, Any]]] = {
-    "creation": (states.cluster(), {}, {}),
-    "nothing to do": (states.cluster(owned_topic("orders")), {}, {}),
-    "deletion": (states.cluster(owned_topic("orders")), {"allowDeletion": True}, {"ensure": "Absent"}),
+    "creation": (builders.state(), {}, {}),
+    "nothing to do": (builders.state(owned_topic("orders")), {}, {}),
+    "deletion": (builders.state(owned_topic("orders")), {"allowDeletion": True}, {"ensure": "Absent"}),
     "deletion beyond the budget": (
-        states.cluster(owned_topic("orders"), dangling_records={"a": GONE}),
+        builders.state(owned_topic("orders"), dangling_records={"a": GONE}),
         {"allowDeletion": True, "budgets": {"deletions": 1}},
         {"ensure": "Absent"},
     ),
-    "loss": (states.cluster(KEPT), {"allowRisk": ["DataLoss"]}, LOSS),
-    "first step": (states.cluster(KEPT), STEPS, LOSS),
-    "early step": (states.cluster(with_memory(KEPT, step_ms=NOW_MS)), STEPS, LOSS),
+    "loss": (builders.state(KEPT), {"allowRisk": ["DataLoss"]}, LOSS),
+    "first step": (builders.state(KEPT), STEPS, LOSS),
+    "early step": (builders.state(with_memory(KEPT, step_ms=NOW_MS)), STEPS, LOSS),
     "recreation": (
-        states.cluster(dangling_records={"orders": OwnershipRecord(OWNER)}),
+        builders.state(dangling_records={"orders": OwnershipRecord(OWNER)}),
         {"allowRisk": ["DataLoss"]},
         {},
     ),
-    "other owner": (states.cluster(states.topic("orders", owner="team")), {"allowRisk": ["DataLoss"]}, {}),
+    "other owner": (builders.state(builders.topic("orders", owner="team")), {"allowRisk": ["DataLoss"]}, {}),
 }
 CONSENTED = ("loss", "first step", "recreation", "other owner")
 """The situations with a refusal that names a consent."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support import states
+from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import make_result
 from support.kubernetes.schemas import validate_status
@@ -51,15 +51,15 @@ def views(*states_: SyncState) -> list[TopicResult]:
 
 def test_topics_are_counted() -> None:
     """A Cluster's status counts Topics of all states; topics without a pending change are ready."""
-    status = summary(resource_bodies.cluster(), ReconcileResult(views(*SyncState, SyncState.SYNCED), states.cluster()))
+    status = summary(resource_bodies.cluster(), ReconcileResult(views(*SyncState, SyncState.SYNCED), builders.state()))
     assert status["topics"] == {"total": len(SyncState) + 1, "ready": 4, "drifted": 1, "refused": 1}
-    assert (status["clusterId"], status["brokers"]) == (states.CLUSTER_ID, 6)
+    assert (status["clusterId"], status["brokers"]) == (builders.CLUSTER_ID, 6)
     assert told(status) == ("True", "False", "False", "Reachable")
     (drift,) = [each for each in status["conditions"] if each["type"] == "DriftDetected"]
     assert drift["status"] == "True"
     assert status["conditions"][0]["message"] == "topics: 10 total, 4 ready, 1 drifted, 1 refused"
     assert drift["message"] == "1 topic changed on the cluster"
-    none = summary(resource_bodies.cluster(), ReconcileResult([], states.cluster()))
+    none = summary(resource_bodies.cluster(), ReconcileResult([], builders.state()))
     assert none["conditions"][0]["message"] == "topics: 0 total"
 
 
@@ -70,7 +70,7 @@ def test_numbers_of_all_topics_are_in_the_clusters_message() -> None:
         Issue(Reason.NOT_OWNED, "another owner has it"),
     )
     held = [view._replace(refusals=issues) for view in views(SyncState.REFUSED, SyncState.REFUSED)]
-    status = summary(resource_bodies.cluster(), ReconcileResult(held, states.cluster()))
+    status = summary(resource_bodies.cluster(), ReconcileResult(held, builders.state()))
     assert status["conditions"][0]["message"] == "topics: 2 total, 2 refused; 2 deletions, 1 allowed (deletions)"
 
 
@@ -87,7 +87,7 @@ def test_only_budgets_and_limits_are_in_the_message_of_a_cluster(reason: Reason,
     """Every other refusal is an affair of its own Topic."""
     (view,) = views(SyncState.REFUSED)
     view = view._replace(refusals=(Issue(reason, "the numbers of all", own_message="too much"),))
-    status = summary(resource_bodies.cluster(), ReconcileResult([view], states.cluster()))
+    status = summary(resource_bodies.cluster(), ReconcileResult([view], builders.state()))
     more = "; the numbers of all" if is_shared else ""
     assert status["conditions"][0]["message"] == f"topics: 1 total, 1 refused{more}"
 
@@ -97,8 +97,8 @@ def test_a_cluster_that_is_not_served_has_the_id_that_another_one_has() -> None:
     error = TopiaristError(Reason.CLUSTER_CONFLICT, "another Cluster has it")
     for old in ({}, {"clusterId": "another", "brokers": 6}):
         home = resource_bodies.updated_body(resource_bodies.cluster(), status=old)
-        status = summary(home, ReconcileResult([], error=error, cluster_id=states.CLUSTER_ID))
-        assert status["clusterId"] == states.CLUSTER_ID
+        status = summary(home, ReconcileResult([], error=error, cluster_id=builders.CLUSTER_ID))
+        assert status["clusterId"] == builders.CLUSTER_ID
         assert status.get("brokers") == old.get("brokers")
 
 
@@ -107,12 +107,12 @@ def test_an_outage_keeps_the_deletions_of_the_last_day() -> None:
     late, early = ({"topic": f"at-{hour}", "time": f"2026-01-30T{hour}:00:00Z"} for hour in (13, 11))
     home = resource_bodies.updated_body(resource_bodies.cluster(), status={"deletions": [early, late]})
     assert summary(home, ReconcileResult([], error=AWAY))["deletions"] == [late]
-    assert summary(home, ReconcileResult([], states.cluster(), error=AWAY, deletions=[]))["deletions"] == []
+    assert summary(home, ReconcileResult([], builders.state(), error=AWAY, deletions=[]))["deletions"] == []
 
 
 def test_a_second_look_at_the_same_changes_nothing() -> None:
     """A second pass with the same result yields the same status, so the operator writes nothing."""
-    home, seen = resource_bodies.cluster(), ReconcileResult(views(*SyncState), states.cluster())
+    home, seen = resource_bodies.cluster(), ReconcileResult(views(*SyncState), builders.state())
     first = summary(home, seen)
     assert summary(resource_bodies.updated_body(home, status=first), seen, NOON + timedelta(minutes=1)) == first
 
@@ -120,8 +120,8 @@ def test_a_second_look_at_the_same_changes_nothing() -> None:
 def test_the_topic_of_records_is_kept() -> None:
     """The id of the topic of records is in the status if there is one, and stays during an outage."""
     home = resource_bodies.cluster()
-    assert "recordsTopicId" not in summary(home, ReconcileResult([], states.cluster()))
-    first = summary(home, ReconcileResult([], replace(states.cluster(), records_topic_id="t")))
+    assert "recordsTopicId" not in summary(home, ReconcileResult([], builders.state()))
+    first = summary(home, ReconcileResult([], replace(builders.state(), records_topic_id="t")))
     assert first["recordsTopicId"] == "t"
     lost = TopiaristError(Reason.RECORDS_LOST, "another id")
     second = summary(resource_bodies.updated_body(home, status=first), ReconcileResult([], error=lost))
@@ -132,7 +132,7 @@ def test_the_topic_of_records_is_kept() -> None:
 def test_an_outage_keeps_what_was_known() -> None:
     """An outage keeps the counts, the id and the brokers, and the conditions report that the cluster is unreachable."""
     home = resource_bodies.cluster()
-    first = summary(home, ReconcileResult(views(SyncState.SYNCED), states.cluster()))
+    first = summary(home, ReconcileResult(views(SyncState.SYNCED), builders.state()))
     status = summary(resource_bodies.updated_body(home, status=first), ReconcileResult([], error=AWAY))
     assert {key: status[key] for key in ("topics", "clusterId", "brokers")} == {
         key: first[key] for key in ("topics", "clusterId", "brokers")
@@ -160,7 +160,7 @@ def test_errors_that_pass_and_errors_that_stay(reason: Reason, wanted: tuple[str
 def test_a_cluster_that_must_not_be_written_to(reason: Reason, stalled: str) -> None:
     """A Cluster with a write block is not ready, and its reason is the reason of the block."""
     status = summary(
-        resource_bodies.cluster(), ReconcileResult([], states.cluster(write_block=WriteBlock(reason, "why")))
+        resource_bodies.cluster(), ReconcileResult([], builders.state(write_block=WriteBlock(reason, "why")))
     )
     assert told(status) == ("False", "False", stalled, reason.value)
 
@@ -178,7 +178,7 @@ def test_deletions_are_listed_by_topic_and_time() -> None:
     """The status lists deletions by topic and time, and keeps the latest 1,000 if the budget allows more."""
     found = [Deletion(f"2026-01-31T11:{number // 60:02}:{number % 60:02}Z", f"t{number}") for number in range(1001)]
     status = checked(
-        cluster_status(resource_bodies.cluster(), ReconcileResult([], states.cluster(), deletions=found), NOON),
+        cluster_status(resource_bodies.cluster(), ReconcileResult([], builders.state(), deletions=found), NOON),
         "cluster",
     )
     assert len(status["deletions"]) == 1000
@@ -209,15 +209,15 @@ def test_a_policy_that_cannot_be_read_says_where() -> None:
 def test_topics_without_a_topic_are_counted() -> None:
     """The status and the message have their number, and no field without any."""
     home = resource_bodies.cluster()
-    status = checked(cluster_status(home, ReconcileResult([], states.cluster(), undeclared=2), NOON), "cluster")
+    status = checked(cluster_status(home, ReconcileResult([], builders.state(), undeclared=2), NOON), "cluster")
     assert status["topics"]["undeclared"] == 2
     assert status["conditions"][0]["message"] == "topics: 0 total, 2 undeclared"
-    assert "undeclared" not in summary(home, ReconcileResult([], states.cluster()))["topics"]
+    assert "undeclared" not in summary(home, ReconcileResult([], builders.state()))["topics"]
 
 
 def test_a_namespace_that_is_away_is_told() -> None:
     """Each Cluster reports an unavailable namespace in a condition of its own, which does not affect Ready."""
-    home, seen = resource_bodies.cluster(), ReconcileResult([], states.cluster())
+    home, seen = resource_bodies.cluster(), ReconcileResult([], builders.state())
     gone = {"NamespaceAway": "team-a: may not list topics; team-b: there is no such namespace"}
     status = checked(cluster_status(home, seen, NOON, gone), "cluster")
     (found,) = (each for each in status["conditions"] if each["type"] == "NamespaceAway")
@@ -235,7 +235,7 @@ MOVES = tuple(ReplicaMove("orders", number, (number, 1), (number + 1, 1)) for nu
 def moves_of(moves: ClusterMoves, old: Mapping[str, Any] = {}) -> Mapping[str, Any]:
     """Return a Cluster's status after a pass with these moves; ``old`` is the previous status."""
     home = resource_bodies.updated_body(resource_bodies.cluster(), status=old)
-    return summary(home, ReconcileResult([], states.cluster(), moves=moves))
+    return summary(home, ReconcileResult([], builders.state(), moves=moves))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import pytest
 from msgspec.structs import replace
 
-from support import states
+from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import spec_of
 from topiarist.adapters import cel
@@ -90,7 +90,7 @@ def left(
 ) -> Plan:
     """What policies leave of a plan that creates one topic and grows another."""
     found = wishes(spec, resource_bodies.topic("new"), resource_bodies.topic("old", partitions=6))
-    state = states.cluster(states.topic("old"))
+    state = builders.state(builders.topic("old", 3))
     plan = make_plan(state, spec, [each.spec for each in found], RunOptions())
     return policing.build_filter(policies, unreadable, spec, found)(plan)
 
@@ -242,7 +242,7 @@ def test_a_rule_that_was_given_up_is_passed_by_by_nobody(monkeypatch: pytest.Mon
     monkeypatch.setattr(cel, "EVALUATION_GRACE_S", -1.0)
     policing, policies = PolicyCache(), [law("slow", {"subject": "Change", "expression": "true"})]
     found = wishes(TEST, resource_bodies.topic("new"))
-    plan = make_plan(states.cluster(), TEST, [each.spec for each in found], RunOptions())
+    plan = make_plan(builders.state(), TEST, [each.spec for each in found], RunOptions())
     guard = policing.build_filter(policies, (), TEST, found)  # under way, with the same court
     for spec in (PROD, PROD):
         assert changed(left(policing, policies, spec=spec)) == []
@@ -257,7 +257,7 @@ def test_annotations_can_be_asked_for() -> None:
     found = [law("owned", {"expression": '"team" in topic.annotations'})]
     for notes, may in (({}, []), ({"team": "shop"}, ["new"])):
         topics = wishes(PROD, resource_bodies.topic("new", meta={"annotations": notes}))
-        plan = make_plan(states.cluster(), PROD, [each.spec for each in topics], RunOptions())
+        plan = make_plan(builders.state(), PROD, [each.spec for each in topics], RunOptions())
         assert changed(PolicyCache().build_filter(found, (), PROD, topics)(replace(plan))) == may
 
 
@@ -285,7 +285,7 @@ def test_a_topic_that_may_not_be_declared_is_not_judged() -> None:
     found[1] = found[1]._replace(refusals=(conflict,))
     policing = PolicyCache()
     guard = policing.build_filter([law("a", {"expression": NO_KEY})], (), PROD, found)
-    plan = make_plan(states.cluster(), PROD, [found[0].spec], RunOptions())
+    plan = make_plan(builders.state(), PROD, [found[0].spec], RunOptions())
     assert changed(guard(plan)) == ["new"]
     assert policing.rule_errors["prod"] == []
 
@@ -415,7 +415,7 @@ def world(*found: Resource, home: Resource | None = None, state: ClusterState | 
         *found,
     ):
         store.upsert(each)
-    held = states.cluster(*(states.topic(each.name, owner=OWNER) for each in found if each.kind == "Topic"))
+    held = builders.state(*(builders.topic(each.name, 3, owner=OWNER) for each in found if each.kind == "Topic"))
     server = Server({paths[name]: body for name, body in objects.items()})
     server.topics = {
         each.name: resource_bodies.body_of(each) for each in found if each.kind == "Topic" and each.manifest
@@ -578,7 +578,7 @@ def test_a_cluster_that_cannot_be_read_is_let_alone() -> None:
 def test_a_cluster_that_is_not_served_names_the_kafka_cluster_of_another_one() -> None:
     """Its result has the id, which its status shows; a Cluster that fails for another reason has none."""
     first = resource_bodies.cluster(
-        "first", meta={"creationTimestamp": "2025-01-01T00:00:00Z", "annotations": {PIN: states.CLUSTER_ID}}
+        "first", meta={"creationTimestamp": "2025-01-01T00:00:00Z", "annotations": {PIN: builders.CLUSTER_ID}}
     )
 
     async def refuse(_path: str, _body: Mapping[str, Any], _manager: str) -> dict[str, Any]:
@@ -587,11 +587,11 @@ def test_a_cluster_that_is_not_served_names_the_kafka_cluster_of_another_one() -
     found = {}
     for name, others in (("second", (first,)), ("only", ())):
         place = world(*others)
-        place.session.cluster_id = states.CLUSTER_ID
+        place.session.cluster_id = builders.CLUSTER_ID
         place.server.apply = refuse  # type: ignore[attr-defined]
         seen = place.look()
         found[name] = seen.error and seen.error.reason, seen.cluster_id
-    assert found == {"second": (Reason.CLUSTER_CONFLICT, states.CLUSTER_ID), "only": (Reason.NO_PERMISSION, "")}
+    assert found == {"second": (Reason.CLUSTER_CONFLICT, builders.CLUSTER_ID), "only": (Reason.NO_PERMISSION, "")}
 
 
 def test_a_session_that_failed_is_not_used_again() -> None:
@@ -610,7 +610,7 @@ def test_policies_hold_what_they_deny() -> None:
     law = resource_bodies.policy("law", {"expression": "topic.partitions < 3"})
     broken = parse_resource(resource_bodies.body("Policy", "broken", {"rules": []}))
     for policy, reason in ((law, Reason.POLICY_DENIED), (broken, Reason.INVALID_MANIFEST)):
-        found = world(resource_bodies.topic("orders"), policy, state=states.cluster())
+        found = world(resource_bodies.topic("orders"), policy, state=builders.state())
         assert [each for each, _ in told(found.look())["orders"]] == [reason]
         assert found.topics == set()
 
@@ -624,7 +624,7 @@ def test_deletions_of_the_day_are_counted() -> None:
         for status in (home, forged):
             memory = OperatorMemory(deletions_ms=(int(time.timestamp() * 1000),))
             record = OwnershipRecord(owner, deleted=True, memory=memory)
-            state = states.cluster(states.topic("orders", owner=OWNER), dangling_records={"b": record})
+            state = builders.state(builders.topic("orders", 3, owner=OWNER), dangling_records={"b": record})
             found = world(leaving(), home=status, state=state)
             seen = found.look()
             assert found.topics == (set() if room else {"orders"})
@@ -664,7 +664,7 @@ def test_requests_to_the_cluster_are_counted_once() -> None:
 
 def test_an_operator_that_ends_writes_nothing_more() -> None:
     """A pass in progress sends no further topic, and reports it as not sent."""
-    found = world(resource_bodies.topic("orders"), state=states.cluster())
+    found = world(resource_bodies.topic("orders"), state=builders.state())
 
     async def work() -> ReconcileResult:
         worker = make_worker(found, stop=True)
@@ -1071,7 +1071,7 @@ def test_a_cluster_waits_for_its_kafka_topics() -> None:
 def test_a_kafka_topic_is_written_when_it_is_nobodys() -> None:
     """What a topic operator of Strimzi has is refused with its reason; without one the topic is created."""
     found = kafka_topics_of(resource_bodies.kafka_topic("orders"), resource_bodies.topic("mine", clusters=["prod"]))
-    found.session.port = MemoryCluster(states.cluster())
+    found.session.port = MemoryCluster(builders.state())
     found.kafka_topics.declared = {("shop", "prod")}
     (refused,) = told(found.look())["orders"]
     assert refused[0] is Reason.STRIMZI_ACTIVE
@@ -1088,7 +1088,7 @@ def test_a_kafka_topic_goes_with_its_consent_alone() -> None:
     for meta, definition, left in (({}, STAYS, {"orders"}), (consent, GOES, {"orders"}), (consent, STAYS, set())):
         going = resource_bodies.kafka_topic("orders", meta={**GOING, **meta})
         found = kafka_topics_of(going, allowDeletion=True)
-        found.session.port = MemoryCluster(states.cluster(states.topic("orders", owner=OWNER)))
+        found.session.port = MemoryCluster(builders.state(builders.topic("orders", 3, owner=OWNER)))
         found.server.objects[crd] = definition
         body = {**resource_bodies.body_of(going), "spec": going.raw_spec, "apiVersion": going.api_version}
         found.server.topics["orders"] = {**body, "kind": "KafkaTopic"}

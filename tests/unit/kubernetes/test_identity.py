@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from support.builders import CLUSTER_ID
 from support.kubernetes import resource_bodies
-from support.states import CLUSTER_ID
 from support.virtual_time import virtual_time
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.cache import Store

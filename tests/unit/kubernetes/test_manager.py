@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from support import states
+from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import make_result
 from support.virtual_time import run_in_virtual_time, virtual_time
@@ -102,7 +102,7 @@ class Rounds:
     """In place of the passes of one cluster: what each of them sees."""
 
     def __init__(self) -> None:
-        self.seen: Callable[[], ReconcileResult] = lambda: ReconcileResult([], states.cluster())
+        self.seen: Callable[[], ReconcileResult] = lambda: ReconcileResult([], builders.state())
         self.closed = 0
 
     async def reconcile(self, *_: Any) -> ReconcileResult:
@@ -156,7 +156,7 @@ class World:
 
     async def passes(self, *views: TopicResult, error: TopiaristError | None = None) -> Requeue:
         """One pass over ``prod`` that sees this."""
-        self.rounds.seen = lambda: ReconcileResult(views, None if error else states.cluster(), None, error)
+        self.rounds.seen = lambda: ReconcileResult(views, None if error else builders.state(), None, error)
         return await self.controller._reconcile("prod", self.rounds)  # type: ignore[arg-type]
 
 
@@ -205,7 +205,7 @@ async def test_a_refused_write_is_repeated_soon(refused: tuple[int, float]) -> N
 
     def see() -> ReconcileResult:
         passes.append(asyncio.get_running_loop().time())
-        return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster())
+        return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], builders.state())
 
     world.rounds.seen = see
     world.server.broken = ApiError(refused[0], "no", refused[1])
@@ -244,7 +244,7 @@ async def test_a_topic_that_may_declare_nothing_drives_no_passes() -> None:
 
     def see() -> ReconcileResult:
         passes.append(asyncio.get_running_loop().time())
-        return ReconcileResult([], states.cluster())
+        return ReconcileResult([], builders.state())
 
     world.rounds.seen = see
     foreign = resource_bodies.topic("intruder", meta={"namespace": "other"})
@@ -350,7 +350,7 @@ async def test_a_cluster_that_is_gone_lets_its_topics_go() -> None:
     home = resource_bodies.cluster()
     world = World(home, resource_bodies.topic("orders", deletionPolicy="Delete", clusters=["prod"]))
     world.rounds.seen = lambda: ReconcileResult(
-        [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
+        [make_result(world.topic("orders"), SyncState.SYNCED)], builders.state()
     )
     await world.start(5)
     assert world.topic("orders").finalizers == (FINALIZER,)
@@ -375,7 +375,7 @@ async def test_a_removed_cluster_leaves_the_statuses_of_topics_that_have_another
     orders = resource_bodies.topic("orders", clusters=["prod", "test"])
     world = World(resource_bodies.cluster(), resource_bodies.cluster("test"), orders)
     world.rounds.seen = lambda: ReconcileResult(
-        [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
+        [make_result(world.topic("orders"), SyncState.SYNCED)], builders.state()
     )
     await world.start(5)
     assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["prod", "test"]
@@ -411,7 +411,7 @@ async def test_a_cluster_that_comes_back_waits_for_the_end_of_its_old_loop(monke
         assert running[0] == 1
         await release.wait()
         running[0] -= 1
-        return ReconcileResult([], states.cluster())
+        return ReconcileResult([], builders.state())
 
     monkeypatch.setattr(world.rounds, "reconcile", slow)
     await world.start(5)
@@ -459,12 +459,12 @@ async def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.M
     monkeypatch.setattr(world.server, "apply", waiting)
     topics = [*world.store.topics.values()]
     world.rounds.seen = lambda: ReconcileResult(
-        [make_result(topic, SyncState.SYNCED, cluster_resource=home) for topic in topics], states.cluster()
+        [make_result(topic, SyncState.SYNCED, cluster_resource=home) for topic in topics], builders.state()
     )
 
     def seen() -> ReconcileResult:
         looked.set()
-        return ReconcileResult([], states.cluster())
+        return ReconcileResult([], builders.state())
 
     await world.start(3)
     world.rounds.seen = seen
@@ -557,7 +557,7 @@ async def test_a_topic_that_leaves_a_cluster_is_told() -> None:
         await world.passes()
         await world.controller._reconcile_unassigned()
         world.rounds.seen = lambda: ReconcileResult(
-            [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
+            [make_result(world.topic("orders"), SyncState.SYNCED)], builders.state()
         )
         await world.controller._reconcile("test", world.rounds)  # type: ignore[arg-type]
     assert [each for each in world.server.events if "LeftCluster" in each] == ["orders LeftCluster"]
@@ -628,7 +628,7 @@ async def test_moves_call_for_the_next_pass() -> None:
         (replicas_left(0), Requeue.AFTER_PERIOD),
         (None, Requeue.AFTER_PERIOD),
     ):
-        world.rounds.seen = lambda moves=moves: ReconcileResult([], states.cluster(), moves=moves)  # type: ignore[misc]
+        world.rounds.seen = lambda moves=moves: ReconcileResult([], builders.state(), moves=moves)  # type: ignore[misc]
         assert await world.controller._reconcile("prod", world.rounds) is ending  # type: ignore[arg-type]
 
 
@@ -721,7 +721,7 @@ async def test_definitions_of_another_release_stop_all_passes() -> None:
 
     def see() -> ReconcileResult:
         passes.append(1)
-        return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster())
+        return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], builders.state())
 
     world.rounds.seen = see
     fields: dict[str, Any] = {"properties": {"conditions": {}, "observedGeneration": {}}}
@@ -748,7 +748,7 @@ async def test_a_namespace_that_is_away_calls_for_passes() -> None:
     """Every cluster is reconciled at once, and not again while nothing has changed."""
     world = World(resource_bodies.cluster())
     passes: list[int] = []
-    world.rounds.seen = lambda: passes.append(1) or ReconcileResult([], states.cluster())  # type: ignore[func-returns-value]
+    world.rounds.seen = lambda: passes.append(1) or ReconcileResult([], builders.state())  # type: ignore[func-returns-value]
     await world.start(5)
     for _ in range(3):
         world.controller.set_unavailable_namespaces({"team": "gone"})
@@ -924,7 +924,7 @@ async def test_the_duration_of_a_pass_is_measured(monkeypatch: pytest.MonkeyPatc
 
     async def slow(*_: Any) -> ReconcileResult:
         await asyncio.sleep(3)
-        return ReconcileResult([], states.cluster())
+        return ReconcileResult([], builders.state())
 
     monkeypatch.setattr(world.rounds, "reconcile", slow)
     await asyncio.sleep(100)
@@ -954,7 +954,7 @@ async def test_topics_of_a_removed_cluster_may_be_those_of_another_release() -> 
     orders = resource_bodies.topic("orders", clusters=["prod"])
     world = World(resource_bodies.cluster(), orders)
     world.rounds.seen = lambda: ReconcileResult(
-        [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
+        [make_result(world.topic("orders"), SyncState.SYNCED)], builders.state()
     )
     theirs = resource_bodies.updated_body(
         resource_bodies.cluster(meta={"namespace": "other"}), status={"operator": "green"}

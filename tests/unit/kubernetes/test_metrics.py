@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from support import states
+from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import OWNER, make_request, make_result, reconcile_topics
 from topiarist import __version__
@@ -118,12 +118,12 @@ def passed(
     metrics: Metrics, views: Sequence[TopicResult], before: Sequence[TopicResult] = (), seconds: float = 0.5
 ) -> None:
     """Take in a pass over ``prod`` that went well."""
-    metrics.record_reconcile("prod", ReconcileResult(views, states.cluster()), before, seconds, MOMENT)
+    metrics.record_reconcile("prod", ReconcileResult(views, builders.state()), before, seconds, MOMENT)
 
 
 def moved(metrics: Metrics, moves: ClusterMoves) -> None:
     """Take in a pass with these moves."""
-    metrics.record_reconcile("prod", ReconcileResult([], states.cluster(), moves=moves), (), 0.5, MOMENT)
+    metrics.record_reconcile("prod", ReconcileResult([], builders.state(), moves=moves), (), 0.5, MOMENT)
 
 
 def failed(metrics: Metrics) -> None:
@@ -202,7 +202,7 @@ def test_topics_by_state() -> None:
 def test_changes_by_action_and_outcome() -> None:
     """Each change of a topic counts."""
     metrics = Metrics()
-    made = CreateTopic(states.spread_replicas(3), {})
+    made = CreateTopic(builders.spread_replicas(3), {})
     gone = DeleteTopic(3, 9, RiskAssessment(Risk.DATA_LOSS, "messages are lost"))
     passed(
         metrics,
@@ -240,12 +240,12 @@ def test_drift_counts_once() -> None:
 def test_corrected_drift_counts_as_detected_and_as_corrected() -> None:
     """Each kind of change that a pass reverted counts once; a correction that was not made counts not at all."""
     metrics = Metrics()
-    met = states.spec("orders", config={"flush.ms": "7"})
-    drift = states.topic("orders", config={"flush.ms": "9"}, owner=OWNER, applied_spec=met)
+    met = builders.spec("orders", config={"flush.ms": "7"})
+    drift = builders.topic("orders", config={"flush.ms": "9"}, owner=OWNER, applied_spec=met)
     wanted = make_request(
         resource_bodies.cluster(driftPolicy="Correct"), resource_bodies.topic("orders", config={"flush.ms": 7})
     )
-    reverted = reconcile_topics(MemoryCluster(states.cluster(drift)), wanted)["orders"]
+    reverted = reconcile_topics(MemoryCluster(builders.state(drift)), wanted)["orders"]
     passed(metrics, [reverted])
     passed(metrics, [reverted._replace(outcome=Outcome("orders", Result.CONFLICT))])
     for name in ("detected", "corrected"):
@@ -284,7 +284,7 @@ def test_a_cluster_that_is_gone_leaves_nothing_that_stands_still() -> None:
     """Otherwise an alert would never end; other clusters keep their series."""
     metrics = Metrics()
     passed(metrics, [make_result(resource_bodies.topic("a"), SyncState.REFUSED)])
-    metrics.record_reconcile("test", ReconcileResult([], states.cluster()), (), 0.1, MOMENT)
+    metrics.record_reconcile("test", ReconcileResult([], builders.state()), (), 0.1, MOMENT)
     metrics.remove_cluster("prod")
     for name in (
         "topiarist_topics",
@@ -301,7 +301,7 @@ def test_a_cluster_that_is_gone_moves_nothing() -> None:
     moves = (ReplicaMove("a", 0, (5, 1), (2, 1)),)
     for cluster in ("prod", "test"):
         found = ReconcileResult(
-            [], states.cluster(), moves=ClusterMoves((), moves, 1, 1, is_sent=True, draining={5: 1})
+            [], builders.state(), moves=ClusterMoves((), moves, 1, 1, is_sent=True, draining={5: 1})
         )
         metrics.record_reconcile(cluster, found, (), 0.5, MOMENT)
     metrics.remove_cluster("prod")
@@ -376,7 +376,7 @@ def test_namespaces_and_resources_of_others_are_those_of_now() -> None:
 @pytest.mark.parametrize(
     ("change", "action"),
     [
-        (CreateTopic(states.spread_replicas(3), {}), "create"),
+        (CreateTopic(builders.spread_replicas(3), {}), "create"),
         (GROWTH, "grow"),
         (MoveReplicas((ReplicaMove("a", 0, (5,), (2,)),), SAFE_ASSESSMENT), "move"),
         (ElectLeaders((), SAFE_ASSESSMENT), "elect"),

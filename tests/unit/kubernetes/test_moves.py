@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from support import states
+from support import builders
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason
 from topiarist.kubernetes import moves as module
@@ -37,7 +37,7 @@ def _state(*lists: tuple[int, ...], requested: tuple[ReplicaMove, ...] = (), at_
     """Return a cluster with the record of a batch of ``MOVES``, and a request of the moves ``requested``."""
     entries = tuple(RequestedReassignment(move.topic, move.partition, move.after) for move in requested)
     return replace(
-        states.cluster(states.topic("orders", lists)),
+        builders.state(builders.topic("orders", lists)),
         batch=BatchRecord("default", 2, 5, MOVES, {}),
         requested_reassignments=entries,
         reassigning_topics=frozenset(entry.topic for entry in entries),
@@ -50,7 +50,7 @@ def test_only_requested_moves_are_in_flight() -> None:
     assert find_moves_in_flight(_state((6, 1), (2, 6), requested=MOVES)) == MOVES
     assert find_moves_in_flight(_state((2, 1), (2, 6), requested=MOVES[1:])) == MOVES[1:]
     assert find_moves_in_flight(_state((2, 1), (2, 3))) == ()
-    assert find_moves_in_flight(states.cluster()) == ()
+    assert find_moves_in_flight(builders.state()) == ()
     assert find_moves_in_flight(replace(_state((6, 1), (2, 6), requested=MOVES), topics={})) == ()
 
 
@@ -76,7 +76,7 @@ def test_the_moves_of_a_topic_name_its_batch_while_it_is_in_flight() -> None:
 
 def test_a_drained_broker_counts_until_its_last_replica_has_left() -> None:
     """The lists of all topics count, with those that leave; a broker that holds nothing has 0."""
-    topics = [states.topic("orders", [(6, 1), (2, 1, 6)]), states.topic("other", [(6,)])]
+    topics = [builders.topic("orders", [(6, 1), (2, 1, 6)]), builders.topic("other", [(6,)])]
     assert count_drained_replicas(topics, {6, 7}) == {6: 3, 7: 0}
     assert count_drained_replicas(topics, ()) == {}
 
@@ -88,7 +88,7 @@ def test_moved_partitions_are_counted_when_they_are_done() -> None:
     tracker.remember(MOVES)
     assert tracker.count_moved(_state((2, 1), (2, 6))) == 1
     assert tracker.count_moved(_state((2, 1), (2, 3))) == 2
-    assert tracker.count_moved(states.cluster()) == 0
+    assert tracker.count_moved(builders.state()) == 0
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_moved_partitions_are_counted_when_they_are_done() -> None:
 def test_a_request_is_stuck_if_nothing_of_it_can_end(entries: tuple[RequestedReassignment, ...], stuck: str) -> None:
     """Ghosts, duplicates and an unreadable request are stuck; one good entry means that the controller works."""
     state = replace(
-        states.cluster(states.topic("orders", [(6, 1)])), requested_reassignments=entries, requested_at_ms=1
+        builders.state(builders.topic("orders", [(6, 1)])), requested_reassignments=entries, requested_at_ms=1
     )
     found = find_stuck_request(state)
     assert stuck in found
@@ -113,7 +113,7 @@ def test_a_request_is_stuck_if_nothing_of_it_can_end(entries: tuple[RequestedRea
 
 def test_a_request_of_others_is_named() -> None:
     """The request of another client, and the batch of an earlier run of another owner, are distinguished."""
-    assert describe_other_request(states.cluster()) == ""
+    assert describe_other_request(builders.state()) == ""
     assert (
         describe_other_request(_state((6, 1), (2, 6), requested=MOVES))
         == "batch 2 of 5 of owner default: 2 partitions left"

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 from msgspec.structs import replace
 
-from support import states
+from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import (
     DELETING_META,
@@ -59,7 +59,7 @@ from topiarist.usage import TopicGroup, add_groups
 
 def test_what_is_declared_is_made_and_then_in_step() -> None:
     """A pass creates a declared topic, and the next pass reports it as synced."""
-    port = MemoryCluster(states.cluster())
+    port = MemoryCluster(builders.state())
     wanted = make_request(resource_bodies.cluster(), resource_bodies.topic("orders"))
     assert reconcile_topics(port, wanted)["orders"].state is SyncState.CHANGED
     view = reconcile_topics(port, wanted)["orders"]
@@ -79,7 +79,7 @@ def test_a_topic_that_was_made_otherwise_is_looked_at_again_soon() -> None:
                 self.state = replace(self.state, topics={"orders": owned_topic("orders", 1)})
                 yield Outcome("orders", Result.DIFFERS, Reason.MADE_OTHERWISE, "wanted 3 partitions, found 1")
 
-    port = Otherwise(states.cluster())
+    port = Otherwise(builders.state())
     wanted = make_request(resource_bodies.cluster(), resource_bodies.topic("orders"))
     view = reconcile_topics(port, wanted)["orders"]
     assert (view.state, refusal_reasons(view)) == (SyncState.REFUSED, [Reason.MADE_OTHERWISE])
@@ -93,7 +93,7 @@ def test_a_topic_that_was_made_otherwise_is_looked_at_again_soon() -> None:
 
 def test_a_topic_of_others_is_not_taken_over() -> None:
     """The operator adopts an existing topic only if the Cluster's adopt permits it."""
-    port = MemoryCluster(states.cluster(states.topic("orders", managed_keys=None, config={"flush.ms": "7"})))
+    port = MemoryCluster(builders.state(builders.topic("orders", 3, record=None, config={"flush.ms": "7"})))
     topic = resource_bodies.topic("orders", config={"flush.ms": 8})
     view = reconcile_topics(port, make_request(resource_bodies.cluster(), topic))["orders"]
     assert (view.state, refusal_reasons(view)) == (SyncState.REFUSED, [Reason.NOT_ADOPTED])
@@ -105,8 +105,8 @@ def test_a_topic_of_others_is_not_taken_over() -> None:
 
 def test_drift_is_reported_or_corrected() -> None:
     """The operator reports or corrects drift according to the Cluster's driftPolicy."""
-    met = states.spec("orders", config={"retention.ms": SHORT})
-    found = states.cluster(states.topic("orders", config={"retention.ms": LONG}, owner=OWNER, applied_spec=met))
+    met = builders.spec("orders", config={"retention.ms": SHORT})
+    found = builders.state(builders.topic("orders", 3, config={"retention.ms": LONG}, owner=OWNER, applied_spec=met))
     topic = resource_bodies.topic("orders", config={"retention.ms": SHORT})
     answered = with_approval(resource_bodies.cluster(driftPolicy="Correct"), topic, found)
     for policy, state, there in (("Report", SyncState.DRIFTED, LONG), ("Correct", SyncState.SYNCED, SHORT)):
@@ -125,7 +125,7 @@ def set_back(port: MemoryCluster, retention: str) -> None:
 def test_a_consent_counts_once() -> None:
     """A consent counts once: the operator refuses the same change later, after an external change or a spec change."""
     home = resource_bodies.cluster(driftPolicy="Correct", allowRisk=["Disruptive", "DataLoss"])
-    state = states.cluster(owned_topic("orders", retention_ms=LONG))
+    state = builders.state(owned_topic("orders", retention_ms=LONG))
     topic = with_approval(home, resource_bodies.topic("orders", config={"retention.ms": SHORT}), state)
     port = MemoryCluster(state)
     for again in range(3):
@@ -144,9 +144,9 @@ def test_a_consent_that_was_never_used_up_ends_with_the_need_for_it() -> None:
     change.
     """
     home = resource_bodies.cluster(driftPolicy="Correct", allowRisk=["DataLoss"])
-    state = states.cluster(owned_topic("orders", retention_ms=LONG))
+    state = builders.state(owned_topic("orders", retention_ms=LONG))
     topic = with_approval(home, resource_bodies.topic("orders", config={"retention.ms": SHORT}), state)
-    port = MemoryCluster(states.cluster(owned_topic("orders", retention_ms=SHORT)))
+    port = MemoryCluster(builders.state(owned_topic("orders", retention_ms=SHORT)))
     assert reconcile_topics(port, make_request(home, topic))["orders"].state is SyncState.SYNCED
     set_back(port, LONG)
     assert refusal_reasons(reconcile_topics(port, make_request(home, topic))["orders"]) == [Reason.DATA_LOSS]
@@ -154,7 +154,7 @@ def test_a_consent_that_was_never_used_up_ends_with_the_need_for_it() -> None:
 
 def test_owned_topics_without_a_topic_are_counted() -> None:
     """Topics with the operator's record count that no Topic declares, readable or not; those of other owners do not."""
-    there = states.cluster(*(owned_topic(name) for name in ("orders", "left", "broken")), states.topic("foreign"))
+    there = builders.state(*(owned_topic(name) for name in ("orders", "left", "broken")), builders.topic("foreign"))
     request = replace(
         make_request(resource_bodies.cluster(), resource_bodies.topic("orders")),
         unreadable_topics=frozenset({"broken"}),
@@ -166,7 +166,7 @@ def test_owned_topics_without_a_topic_are_counted() -> None:
 @pytest.mark.parametrize("allowed", [True, False])
 def test_ensure_absent_takes_the_clusters_word(allowed: bool) -> None:
     """``ensure: Absent`` needs the Cluster's allowDeletion; after the deletion the topic stays absent."""
-    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    port = MemoryCluster(builders.state(owned_topic("orders")))
     wanted = make_request(
         resource_bodies.cluster(allowDeletion=allowed), resource_bodies.topic("orders", ensure="Absent")
     )
@@ -182,7 +182,7 @@ def test_ensure_absent_takes_the_clusters_word(allowed: bool) -> None:
 
 def test_a_topic_whose_resource_is_deleted_goes_with_it() -> None:
     """A topic is deleted with its resource only if the resource has topiarist's finalizer and is being deleted."""
-    port = MemoryCluster(states.cluster(owned_topic("orders"), owned_topic("kept"), owned_topic("there")))
+    port = MemoryCluster(builders.state(owned_topic("orders"), owned_topic("kept"), owned_topic("there")))
     going = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
     kept = resource_bodies.topic("kept", meta={**DELETING_META, "finalizers": ["another"]})
     there = resource_bodies.topic("there", deletionPolicy="Delete", meta={"finalizers": [FINALIZER]})
@@ -203,7 +203,7 @@ def test_deletions_of_a_day_share_one_budget() -> None:
     topics = [owned_topic(f"t{number}") for number in range(3)]
     home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 5})
     for before, left in ((3, 3), (2, 0)):
-        port = MemoryCluster(states.cluster(*topics, dangling_records=deleted_today(before)))
+        port = MemoryCluster(builders.state(*topics, dangling_records=deleted_today(before)))
         views = reconcile_topics(port, make_request(home, *going))
         assert len(port.state.topics) == left
         assert all((Reason.BUDGET_EXCEEDED in refusal_reasons(view)) is bool(left) for view in views.values())
@@ -212,7 +212,7 @@ def test_deletions_of_a_day_share_one_budget() -> None:
 def test_a_budget_that_is_overdrawn_has_no_room() -> None:
     """An exceeded budget permits no further change, and withholds only the changes that it counts."""
     home = resource_bodies.cluster(allowDeletion=True)
-    port = MemoryCluster(states.cluster(owned_topic("orders"), dangling_records=deleted_today(7)))
+    port = MemoryCluster(builders.state(owned_topic("orders"), dangling_records=deleted_today(7)))
     topics = resource_bodies.topic("orders", ensure="Absent"), resource_bodies.topic("new")
     views = reconcile_topics(port, make_request(home, *topics))
     (refusal,) = views["orders"].refusals
@@ -225,7 +225,7 @@ def test_a_budget_that_is_overdrawn_has_no_room() -> None:
 
 def test_budgets_hold_back_only_what_they_count() -> None:
     """A budget withholds only changes of its kind: too many new partitions do not prevent a config change."""
-    port = MemoryCluster(states.cluster(owned_topic("old")))
+    port = MemoryCluster(builders.state(owned_topic("old")))
     home = resource_bodies.cluster(budgets={"newPartitions": 2})
     views = reconcile_topics(
         port, make_request(home, resource_bodies.topic("new"), resource_bodies.topic("old", config={"flush.ms": 7}))
@@ -235,7 +235,7 @@ def test_budgets_hold_back_only_what_they_count() -> None:
 
 def test_what_is_paused_or_observed_is_left_alone() -> None:
     """The operator does not change a paused or observed topic, and reports the pending changes."""
-    port = MemoryCluster(states.cluster())
+    port = MemoryCluster(builders.state())
     pause = {"annotations": {"topiarist.dev/paused": "true"}}
     topics = [
         resource_bodies.topic("a", meta=pause),
@@ -258,7 +258,7 @@ def test_only_what_asks_for_it_goes_with_its_resource() -> None:
     observed = {"mode": "Observe", "deletionPolicy": "Delete"}
     cases: list[tuple[dict[str, Any], SyncState]] = [({}, SyncState.SYNCED), (observed, SyncState.OBSERVED)]
     for spec, state in cases:
-        port = MemoryCluster(states.cluster(owned_topic("orders")))
+        port = MemoryCluster(builders.state(owned_topic("orders")))
         going = resource_bodies.topic("orders", meta=DELETING_META, **spec)
         assert (
             reconcile_topics(port, make_request(resource_bodies.cluster(allowDeletion=True), going))["orders"].state
@@ -269,7 +269,7 @@ def test_only_what_asks_for_it_goes_with_its_resource() -> None:
 
 def test_a_topic_deleted_by_others_is_not_made_again_in_silence() -> None:
     """The operator does not recreate an externally deleted topic under either drift policy; two approvals permit it."""
-    gone = states.cluster(dangling_records={"orders": OwnershipRecord(OWNER)})
+    gone = builders.state(dangling_records={"orders": OwnershipRecord(OWNER)})
     plain = resource_bodies.topic("orders")
     answered = with_approval(resource_bodies.cluster(), plain, gone)
     for home, topic, state in (
@@ -287,7 +287,7 @@ def test_what_is_wrong_with_one_topic_is_that_topics_affair() -> None:
     """An error of one topic, with the path of the field, does not affect other topics."""
     wrong = resource_bodies.topic("wrong", config={"retention.ms": "soon"})
     views = reconcile_topics(
-        MemoryCluster(states.cluster()), make_request(resource_bodies.cluster(), wrong, resource_bodies.topic("right"))
+        MemoryCluster(builders.state()), make_request(resource_bodies.cluster(), wrong, resource_bodies.topic("right"))
     )
     assert views["right"].state is SyncState.CHANGED
     assert refusal_reasons(views["wrong"]) == [Reason.CONFIG_INVALID]
@@ -303,7 +303,7 @@ def test_a_cluster_that_cannot_be_read_ends_the_pass() -> None:
 
     stranger = resource_bodies.topic("orders", meta={"namespace": "elsewhere"})
     seen: ReconcileResult = reconcile_cluster(
-        Away(states.cluster()),
+        Away(builders.state()),
         make_request(resource_bodies.cluster(), stranger, resource_bodies.topic("mine")),
         lambda: False,
     )
@@ -314,8 +314,8 @@ def test_a_cluster_that_cannot_be_read_ends_the_pass() -> None:
 
 def test_a_pass_over_another_kafka_cluster_writes_nothing() -> None:
     """Its id is neither the one that the Cluster has claimed nor the declared one, which counts without a claim."""
-    home, topic = resource_bodies.cluster(clusterId=states.CLUSTER_ID), resource_bodies.topic("orders")
-    for state, claimed in ((states.cluster(), "another"), (states.cluster(cluster_id="another"), "")):
+    home, topic = resource_bodies.cluster(clusterId=builders.CLUSTER_ID), resource_bodies.topic("orders")
+    for state, claimed in ((builders.state(), "another"), (builders.state(cluster_id="another"), "")):
         port = MemoryCluster(state)
         seen = reconcile_cluster(port, make_request(home, topic, claimed_id=claimed), lambda: False)
         assert seen.error is not None
@@ -325,7 +325,7 @@ def test_a_pass_over_another_kafka_cluster_writes_nothing() -> None:
 def test_records_that_cannot_be_read_end_the_pass() -> None:
     """A Topic that is let go is not released as one that never was the operator's; nothing is planned."""
     lost = WriteBlock(Reason.RECORDS_LOST, "the records of topiarist cannot be read: gone")
-    unreadable = replace(states.cluster(), write_block=lost, records_error=lost)
+    unreadable = replace(builders.state(), write_block=lost, records_error=lost)
     leaving = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
     seen = reconcile_cluster(MemoryCluster(unreadable), make_request(resource_bodies.cluster(), leaving), lambda: False)
     assert seen.error is not None
@@ -336,7 +336,7 @@ def test_a_topic_is_read_again_before_its_deletion() -> None:
     """A Topic that does not exist any more deletes nothing; one that is as it was does."""
     leaving = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
     for current, left in ((None, {"orders"}), (leaving, set())):
-        port = MemoryCluster(states.cluster(owned_topic("orders")))
+        port = MemoryCluster(builders.state(owned_topic("orders")))
         request = make_request(
             resource_bodies.cluster(allowDeletion=True), leaving, read_topic=lambda _, it=current: it
         )
@@ -362,7 +362,7 @@ def shared() -> Shared:
     """Return a cluster with a synced topic, as a pass reads it."""
     manifest = resource_bodies.cluster().manifest
     assert manifest is not None
-    return states.cluster(states.topic("orders", owner=RUN.owner)), parse.parse_cluster_spec(manifest), RUN
+    return builders.state(builders.topic("orders", 3, owner=RUN.owner)), parse.parse_cluster_spec(manifest), RUN
 
 
 def test_a_quiet_topic_is_planned_once() -> None:
@@ -435,7 +435,7 @@ class Slow(MemoryCluster):
     """Its controller takes partitions over when ``late`` is false; who asks while ``away`` is told so."""
 
     def __init__(self, *topics: TopicState) -> None:
-        super().__init__(states.cluster(*topics))
+        super().__init__(builders.state(*topics))
         self.late, self.away = True, False
         self.asked: list[set[str]] = []
 
@@ -513,7 +513,7 @@ class Losing(MemoryCluster):
 
 def test_a_pass_that_ends_early_has_done_what_it_has_done() -> None:
     """With the reason; what was not sent is for the next pass."""
-    port = Losing(states.cluster(owned_topic("a"), owned_topic("b")))
+    port = Losing(builders.state(owned_topic("a"), owned_topic("b")))
     topics = [resource_bodies.topic(name, config={"flush.ms": 7}) for name in "ab"]
     seen = reconcile_cluster(port, make_request(resource_bodies.cluster(), *topics), lambda: False)
     assert seen.error is not None
@@ -528,7 +528,7 @@ class Answering(MemoryCluster):
     """A cluster that writes nothing and returns a given outcome for each topic."""
 
     def __init__(self, outcome: Outcome, *topics: TopicState) -> None:
-        super().__init__(states.cluster(*topics))
+        super().__init__(builders.state(*topics))
         self.outcome = outcome
 
     def apply(self, plan: Plan, stop: Callable[[], bool], control: WriteControl = NO_CONTROL) -> Iterator[Outcome]:
@@ -585,7 +585,7 @@ def test_what_a_paused_topic_would_do_is_told() -> None:
         resource_bodies.topic("orders", ensure="Absent", meta={"annotations": pause}),
         resource_bodies.topic("orders", deletionPolicy="Delete", meta={**DELETING_META, "annotations": pause}),
     ):
-        port = MemoryCluster(states.cluster(owned_topic("orders")))
+        port = MemoryCluster(builders.state(owned_topic("orders")))
         view = reconcile_topics(port, make_request(home, topic))["orders"]
         assert view.state is SyncState.PAUSED
         assert view.plan is not None
@@ -604,7 +604,7 @@ def test_what_says_nothing_is_not_planned_again() -> None:
             return found
 
     port = MemoryCluster(
-        states.cluster(owned_topic("calm"), owned_topic("refused", retention_ms=LONG), owned_topic("set"))
+        builders.state(owned_topic("calm"), owned_topic("refused", retention_ms=LONG), owned_topic("set"))
     )
     topics = (
         resource_bodies.topic("calm"),
@@ -622,7 +622,7 @@ class Meddled(MemoryCluster):
     """When ``b`` is written, another client is faster and changes ``a``, which was just written."""
 
     def __init__(self, *topics: TopicState) -> None:
-        super().__init__(states.cluster(*topics))
+        super().__init__(builders.state(*topics))
         self.calm = False
 
     def _apply_topic(self, plan: Plan, topic: TopicPlan, guard: WriteGuard = write_all) -> Outcome:
@@ -660,7 +660,7 @@ def test_a_guard_takes_its_part_of_the_plan() -> None:
         held = Issue(Reason.POLICY_DENIED, "no")
         return filter_changes(plan, lambda topic, change: held if topic.topic == "a" else None)
 
-    port = MemoryCluster(states.cluster())
+    port = MemoryCluster(builders.state())
     home = resource_bodies.cluster(budgets={"topics": 1})
     views = reconcile_topics(
         port, make_request(home, resource_bodies.topic("a"), resource_bodies.topic("b"), policy_filter=guard)
@@ -697,7 +697,7 @@ def at(time: datetime) -> str:
 
 def earlier_release(time: datetime, owner: str = OWNER) -> ClusterState:
     """Return a cluster with a deletion record of a release that wrote no times."""
-    return states.cluster(
+    return builders.state(
         dangling_records={"orders": OwnershipRecord(owner, deleted=True)},
         deletion_records={"orders": DeletionRecord(owner, ms(time))},
     )
@@ -705,7 +705,7 @@ def earlier_release(time: datetime, owner: str = OWNER) -> ClusterState:
 
 def test_a_deletion_counts_by_the_record_that_it_leaves() -> None:
     """A deletion counts by the time in its record, once: the time at which a record was written counts only without."""
-    found = states.cluster(dangling_records={"orders": record(NOON - SECOND)})
+    found = builders.state(dangling_records={"orders": record(NOON - SECOND)})
     assert told(found) == [("orders", at(NOON - SECOND))]
     assert told(replace(found, deletion_records={"orders": DeletionRecord(OWNER, ms(NOON))})) == told(found)
     assert told(earlier_release(NOON - SECOND)) == [("orders", at(NOON - SECOND))]
@@ -715,13 +715,13 @@ def test_a_topic_that_was_made_again_counts_all_the_same() -> None:
     """The deletions of earlier topics of a name count beside the present topic, also if its record is not valid."""
     kept = record(NOON - 2 * SECOND, NOON - SECOND, deleted=False)
     for valid in (True, False):
-        topic = replace(states.topic("orders"), record=kept, record_valid=valid)
-        assert told(states.cluster(topic)) == [("orders", at(NOON - 2 * SECOND)), ("orders", at(NOON - SECOND))]
+        topic = replace(builders.topic("orders"), record=kept, record_valid=valid)
+        assert told(builders.state(topic)) == [("orders", at(NOON - 2 * SECOND)), ("orders", at(NOON - SECOND))]
 
 
 def test_a_day_later_it_is_forgotten() -> None:
     """A deletion expires after one day to the second."""
-    for read in (states.cluster(dangling_records={"orders": record(NOON)}), earlier_release(NOON)):
+    for read in (builders.state(dangling_records={"orders": record(NOON)}), earlier_release(NOON)):
         assert told(read, NOON + DAY - SECOND) == [("orders", at(NOON))]
         assert told(read, NOON + DAY) == []
 
@@ -729,13 +729,13 @@ def test_a_day_later_it_is_forgotten() -> None:
 def test_what_others_have_deleted_is_their_affair() -> None:
     """Deletions of other owners do not count; the command line has its own budget for each run."""
     assert told(earlier_release(NOON, "default")) == []
-    assert told(states.cluster(dangling_records={"orders": record(NOON, owner="default")})) == []
+    assert told(builders.state(dangling_records={"orders": record(NOON, owner="default")})) == []
 
 
 def test_the_oldest_comes_first() -> None:
     """Deletions are sorted by age, oldest first, because a full status omits the oldest."""
     records = {"b": record(NOON - SECOND), "a": record(NOON), "c": record(NOON - 2 * SECOND)}
-    assert [topic for topic, _ in told(states.cluster(dangling_records=records))] == ["c", "b", "a"]
+    assert [topic for topic, _ in told(builders.state(dangling_records=records))] == ["c", "b", "a"]
 
 
 def test_a_day_of_deletions_and_creations_of_one_topic(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -745,7 +745,7 @@ def test_a_day_of_deletions_and_creations_of_one_topic(monkeypatch: pytest.Monke
     now = NOON
     monkeypatch.setattr(client, "utc_now", lambda: now)
     home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 2})
-    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    port = MemoryCluster(builders.state(owned_topic("orders")))
 
     def ensure(ensure: str) -> bool:
         topic = resource_bodies.topic("orders", ensure=ensure)
@@ -788,7 +788,7 @@ class Brokers:
 
     def read_cluster_id(self) -> str:
         """Return the cluster id of the state."""
-        return states.cluster().cluster_id
+        return builders.state().cluster_id
 
     def read(self, topics: Collection[str] | None = None) -> UsageRead:
         """Return the sample for each topic."""
@@ -802,7 +802,7 @@ class Brokers:
 )
 def test_an_annotation_allows_as_many_groups_as_it_says(groups: int, annotation: str | None, is_deleted: bool) -> None:
     """When more groups appear, the annotation allows nothing, and the topic stays."""
-    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    port = MemoryCluster(builders.state(owned_topic("orders")))
     topic = resource_bodies.topic("orders", ensure="Absent")
     if annotation:
         topic = resource_bodies.updated_body(topic, annotations={"topiarist.dev/allow-in-use": annotation})
@@ -815,7 +815,7 @@ def test_an_annotation_allows_as_many_groups_as_it_says(groups: int, annotation:
 
 def test_the_message_of_a_topic_in_use_has_no_measured_values() -> None:
     """While a topic in use gets more records, its message stays: no pass writes the status and an Event anew."""
-    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    port = MemoryCluster(builders.state(owned_topic("orders")))
     topic = resource_bodies.topic("orders", ensure="Absent")
     shown = set()
     for records in (0, 100):
@@ -851,7 +851,7 @@ class NoBrokers(Brokers):
 @pytest.mark.parametrize("annotation", [None, "0 groups"])
 def test_an_unknown_usage_counts_as_no_group(annotation: str | None) -> None:
     """A Cluster that requires evidence keeps a topic of unknown usage, until its owner says that it has no group."""
-    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    port = MemoryCluster(builders.state(owned_topic("orders")))
     topic = resource_bodies.topic("orders", ensure="Absent")
     if annotation:
         topic = resource_bodies.updated_body(topic, annotations={"topiarist.dev/allow-in-use": annotation})
@@ -890,7 +890,7 @@ class LedCluster(MemoryCluster):
 
 def test_leaders_are_compared_in_every_pass() -> None:
     """A topic that allows elections is never skipped: its znode does not show its leaders."""
-    port = LedCluster(states.cluster(owned_topic("orders")))
+    port = LedCluster(builders.state(owned_topic("orders")))
     port.elected = True
     cache = PlanCache()
     request = make_request(
@@ -977,7 +977,7 @@ class Drain:
     """The passes of a worker that drains broker 6, which has three partitions of ``orders`` and none of ``pay``."""
 
     def __init__(self, **state: Any) -> None:
-        found = states.cluster(owned_topic("orders", 6), owned_topic("pay", 2), **state)
+        found = builders.state(owned_topic("orders", 6), owned_topic("pay", 2), **state)
         self.port = Batching(found)
         self.home = resource_bodies.cluster(drainBrokers=[6], moves={"allow": ["Drain"], "throttle": "Unlimited"})
         self.topics = [resource_bodies.topic("orders", partitions=6), resource_bodies.topic("pay", partitions=2)]

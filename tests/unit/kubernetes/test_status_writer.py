@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import generate_latest
 
-from support import states
+from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import NOW, make_result, spec_of
 from support.virtual_time import virtual_time
@@ -217,7 +217,7 @@ def reasons(events: list[Event]) -> list[tuple[str, bool]]:
 
 def test_what_was_done_is_told_once() -> None:
     """Creation, growth and a config change each yield one Event; later passes yield none."""
-    stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), states.cluster())
+    stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), builders.state())
     assert reasons(stage.passes()) == [("TopicCreated", False)]
     assert stage.passes() == stage.passes() == []
     stage.asks(partitions=6, config={"flush.ms": 8})
@@ -230,11 +230,11 @@ def test_what_was_done_is_told_once() -> None:
 
 def test_adoption_is_told_once() -> None:
     """Adoption yields one Event; later writes of the ownership record alone yield none."""
-    found = states.topic("orders", managed_keys=None, config={"flush.ms": "7"})
+    found = builders.topic("orders", 3, record=None, config={"flush.ms": "7"})
     stage = Stage(
         resource_bodies.cluster(adopt=["*"]),
         resource_bodies.topic("orders", config={"flush.ms": 7}),
-        states.cluster(found),
+        builders.state(found),
     )
     assert reasons(stage.passes()) == [("Adopted", False)]
     assert stage.passes() == []
@@ -248,7 +248,7 @@ def test_adoption_is_told_once() -> None:
 
 def test_drift_and_its_end_are_told_once() -> None:
     """Drift and its end each yield one Event, also if another client ended it."""
-    stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), states.cluster())
+    stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), builders.state())
     stage.passes()
     stage.passes()
     stage.outside(flush_ms="9")
@@ -266,7 +266,7 @@ def test_each_reversion_is_an_event_and_a_count() -> None:
     beside a change of the spec.
     """
     home = resource_bodies.cluster(driftPolicy="Correct")
-    stage = Stage(home, resource_bodies.topic("orders", config={"flush.ms": 7}), states.cluster())
+    stage = Stage(home, resource_bodies.topic("orders", config={"flush.ms": 7}), builders.state())
     stage.passes()
     stage.passes()
     for _ in range(2):
@@ -286,7 +286,7 @@ def test_each_reversion_is_an_event_and_a_count() -> None:
 
 def test_a_reported_drift_that_is_reverted_is_one_event() -> None:
     """After the policy is changed to ``Correct``, the reversion ends the drift: one Event, not two."""
-    stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), states.cluster())
+    stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), builders.state())
     stage.passes()
     stage.outside(flush_ms="9")
     assert reasons(stage.passes()) == [("DriftDetected", True)]
@@ -297,11 +297,11 @@ def test_a_reported_drift_that_is_reverted_is_one_event() -> None:
 @pytest.mark.parametrize(
     ("spec", "state", "word"),
     [
-        ({"config": {"retention.ms": "soon"}}, states.cluster(), "ValidationFailed"),
-        ({"partitions": 2}, states.cluster(states.topic("orders", owner=OWNER)), "PartitionDecreaseRefused"),
-        ({"config": {"flush.ms": 1}}, states.cluster(states.topic("orders", managed_keys=None)), "NotAdopted"),
-        ({}, states.cluster(dangling_records={"orders": OwnershipRecord(OWNER)}), "DeletedExternally"),
-        ({"replicationFactor": 9}, states.cluster(), "TooFewBrokers"),
+        ({"config": {"retention.ms": "soon"}}, builders.state(), "ValidationFailed"),
+        ({"partitions": 2}, builders.state(builders.topic("orders", 3, owner=OWNER)), "PartitionDecreaseRefused"),
+        ({"config": {"flush.ms": 1}}, builders.state(builders.topic("orders", 3, record=None)), "NotAdopted"),
+        ({}, builders.state(dangling_records={"orders": OwnershipRecord(OWNER)}), "DeletedExternally"),
+        ({"replicationFactor": 9}, builders.state(), "TooFewBrokers"),
     ],
 )
 def test_a_refusal_is_a_warning_once(spec: Mapping[str, Any], state: ClusterState, word: str) -> None:
@@ -365,8 +365,8 @@ def test_a_cluster_that_goes_and_comes_is_told_once_each() -> None:
     home = resource_bodies.cluster()
     away = TopiaristError(Reason.UNREACHABLE, "no answer")
     wrong = TopiaristError(Reason.WRONG_CLUSTER, "another")
-    frozen = states.cluster(write_block=WriteBlock(Reason.FROZEN, "frozen: for the night"))
-    up = states.cluster()
+    frozen = builders.state(write_block=WriteBlock(Reason.FROZEN, "frozen: for the night"))
+    up = builders.state()
     for state, error in ((up, None), (up, None), (None, away), (None, away), (None, wrong), (up, None)):
         home = condition(home, state, error)
     home = condition(home, frozen)
@@ -467,7 +467,7 @@ def test_what_makes_a_resource_unusable_is_a_warning_once(
 @pytest.mark.parametrize(("result", "count"), [(Result.DONE, 1), (Result.UNCHANGED, 0), (Result.FAILED, 0)])
 def test_an_event_is_about_a_write_of_the_operator(result: Result, count: int) -> None:
     """A change that another client made first, and one that failed, have no Event."""
-    plan = TopicPlan("orders", changes=(CreateTopic(states.spread_replicas(3), {}),))
+    plan = TopicPlan("orders", changes=(CreateTopic(builders.spread_replicas(3), {}),))
     found = make_result(resource_bodies.topic("orders"), SyncState.CHANGED)
     assert len([*topic_events("prod", {}, found._replace(plan=plan, outcome=Outcome("orders", result)))]) == count
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from support import states
+from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import LATER, NOW, make_result
 from support.virtual_time import virtual_time
@@ -571,7 +571,7 @@ class Passes:
             for each in found
             if each.manifest and not each.is_released
         ]
-        return ReconcileResult(results, states.cluster())
+        return ReconcileResult(results, builders.state())
 
     def new_requests(self) -> dict[tuple[str, str], int]:
         """Nothing is asked."""

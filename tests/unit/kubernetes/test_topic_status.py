@@ -16,7 +16,7 @@ from cel_expr_python import cel
 from lupa import lua51
 from msgspec.structs import replace
 
-from support import states
+from support import builders
 from support.checkout import ROOT
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import LATER, NOW, make_result
@@ -161,7 +161,7 @@ def test_an_invalid_annotation_stands_before_the_message(annotations: dict[str, 
 
 
 AWAY = TopiaristError(Reason.UNREACHABLE, "no answer", "look at it")
-CREATION = CreateTopic(states.spread_replicas(3), {})
+CREATION = CreateTopic(builders.spread_replicas(3), {})
 
 STANDINGS = {
     SyncState.ABSENT: ("True", "False", "False", "Absent"),
@@ -311,7 +311,7 @@ def test_why_a_cluster_cannot_be_seen_may_change() -> None:
 def test_what_is_new_while_a_cluster_is_away_is_waited_for() -> None:
     """A new spec waits for an unavailable cluster. What is known of the cluster and of consents and steps remains."""
     topic = resource_bodies.topic("orders", config={"flush.ms": 7})
-    found = states.topic("orders", 3, topic_id="id", applied_spec=states.spec("orders"))
+    found = builders.topic("orders", 3, topic_id="id", applied_spec=builders.spec("orders"))
     first = status_of(topic, {"prod": make_result(topic, SyncState.SYNCED, actual=found)})
     moves = {"total": 3, "left": 1, "inFlight": 0, "reason": "Moving", "message": "2 of 3 partitions moved"}
     kept = {
@@ -339,8 +339,8 @@ def test_a_cluster_that_was_away_is_waited_for_after_a_restart() -> None:
 def test_a_part_has_what_the_cluster_holds() -> None:
     """The part of a cluster has the partitions, the replicas, the id and the applied spec of the record."""
     topic = resource_bodies.topic("orders", partitions=4)
-    met = states.spec("orders", partitions=4, config={"flush.ms": 7}, unmanagedConfig="Remove")
-    found = states.topic("orders", 4, topic_id="an-id", applied_spec=met)
+    met = builders.spec("orders", partitions=4, config={"flush.ms": 7}, unmanagedConfig="Remove")
+    found = builders.topic("orders", 4, topic_id="an-id", applied_spec=met)
     (part,) = status_of(topic, {"prod": make_result(topic, SyncState.SYNCED, actual=found)})["clusters"]
     assert part == {
         "name": "prod",
@@ -365,7 +365,7 @@ def test_a_partition_in_flight_gives_no_factor(
     before = {"clusters": [{"name": "prod", **known}]}
     topic = resource_bodies.updated_body(resource_bodies.topic("orders"), status=before)
     lists = ((3, 1, 2), (1, 2) if len(in_flight) == 1 else (4, 1, 2))
-    found = replace(states.topic("orders", 2), replicas=lists, reassigning_partitions=in_flight)
+    found = replace(builders.topic("orders", 2), replicas=lists, reassigning_partitions=in_flight)
     (part,) = status_of(topic, {"prod": make_result(topic, SyncState.MOVING, actual=found)})["clusters"]
     assert part.get("replicationFactor") == factor
 
@@ -391,14 +391,14 @@ def test_a_part_has_the_generation_that_was_written_last(state: SyncState, gener
 @pytest.mark.parametrize("state", [SyncState.REFUSED, SyncState.WAITING, SyncState.DRIFTED, SyncState.SYNCED])
 def test_what_the_record_remembers_is_shown_whatever_the_status_said(state: SyncState) -> None:
     """The part shows the applied spec of the ownership record, also if the previous status is missing or differs."""
-    topic, met = resource_bodies.topic("orders"), states.spec("orders", partitions=3)
+    topic, met = resource_bodies.topic("orders"), builders.spec("orders", partitions=3)
     forged = {"clusters": [{"name": "prod", "applied": {"partitions": 9}}]}
     for before in (topic, resource_bodies.updated_body(topic, status=forged)):
         (part,) = status_of(
-            before, {"prod": make_result(topic, state, actual=states.topic("orders", applied_spec=met))}
+            before, {"prod": make_result(topic, state, actual=builders.topic("orders", applied_spec=met))}
         )["clusters"]
         assert part["applied"] == {"partitions": 3}
-        (part,) = status_of(before, {"prod": make_result(topic, state, actual=states.topic("orders"))})["clusters"]
+        (part,) = status_of(before, {"prod": make_result(topic, state, actual=builders.topic("orders"))})["clusters"]
         assert "applied" not in part
 
 
@@ -406,7 +406,7 @@ def test_a_long_plan_is_cut_at_the_limit_of_its_schema() -> None:
     """The text of a plan has at most 65,536 characters, because an object of the API server has a limit too."""
     topic = resource_bodies.topic("orders", mode="Observe")
     found = make_result(topic, SyncState.OBSERVED)
-    create = CreateTopic(states.spread_replicas(3), {f"key.{number:04}": "v" * 60 for number in range(1000)})
+    create = CreateTopic(builders.spread_replicas(3), {f"key.{number:04}": "v" * 60 for number in range(1000)})
     plan = TopicPlan("orders", changes=(create,), observe_only=True, spec=found.candidate.spec)
     (part,) = status_of(topic, {"prod": found._replace(plan=plan)})["clusters"]
     assert len(part["plan"]) == 65_536
@@ -472,7 +472,7 @@ def test_refusals_are_told_with_what_to_do() -> None:
 def test_the_columns_of_a_topic() -> None:
     """The kubectl columns show the first cluster names and the actual partition count."""
     topic = resource_bodies.topic("orders", clusters=["a"])
-    small, large = (make_result(topic, SyncState.SYNCED, actual=states.topic("orders", number)) for number in (3, 6))
+    small, large = (make_result(topic, SyncState.SYNCED, actual=builders.topic("orders", number)) for number in (3, 6))
     for views, names, partitions in (
         ({"a": small}, "a", "3"),
         ({"a": small, "b": small}, "a, b", "3"),
@@ -539,7 +539,7 @@ def test_the_fields_of_a_status_are_bounded() -> None:
 def test_used_consents_are_shown() -> None:
     """The status has the used consents of the ownership record; it keeps them during an outage."""
     used = {
-        digest: replace(states.topic("orders"), record=OwnershipRecord("o", memory=OperatorMemory(digest)))
+        digest: replace(builders.topic("orders"), record=OwnershipRecord("o", memory=OperatorMemory(digest)))
         for digest in ("sha256:1", "sha256:2")
     }
     topic = resource_bodies.topic("orders")
@@ -766,9 +766,9 @@ def viewed(
     spec = merge(topic.manifest, cluster)
     if was:
         there = tuple(
-            replace(each, record=states.topic("orders", owner=OWNER, applied_spec=spec).record) for each in there
+            replace(each, record=builders.topic("orders", owner=OWNER, applied_spec=spec).record) for each in there
         )
-    port = MemoryCluster(states.cluster(*there))
+    port = MemoryCluster(builders.state(*there))
     for _ in range(passes):
         order = ReconcileRequest(
             home, cluster, select_candidates(cluster, "shop", [build_candidate(topic, spec)], {}), OWNER
@@ -779,7 +779,7 @@ def viewed(
 
 def ours(name: str = "orders", **config: str) -> Any:
     """Return a topic on the cluster that the operator owns."""
-    return states.topic(name, config={key.replace("_", "."): text for key, text in config.items()}, owner=OWNER)
+    return builders.topic(name, 3, config={key.replace("_", "."): text for key, text in config.items()}, owner=OWNER)
 
 
 STANDS: Mapping[SyncState, tuple[TopicResult, str]] = {

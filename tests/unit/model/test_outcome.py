@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.states import cluster, spec, topic
+from support.builders import spec, state, topic
 from topiarist.errors import Reason
 from topiarist.model.outcome import (
     DELETION_DISABLED_MESSAGE,
@@ -24,7 +24,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
 
-SEEN = cluster(topic("orders"), topic("clicks", identity="2"))
+SEEN = state(topic("orders"), topic("clicks", identity="2"))
 WORKING = "still marked for deletion: the deletion is in progress"
 LISTS = {0: (1, 2, 3), 1: (2, 3, 4), 2: (3, 4, 5), 3: (4, 5, 6), 4: (5, 6, 1)}
 """The replica lists of a topic that has grown from three partitions to five."""
@@ -89,7 +89,7 @@ def test_new_partitions_and_deletions_are_waited_for() -> None:
     """Only new partitions and deletions need the controller, never an observed topic. An earlier deletion is pending
     without a change.
     """
-    begun = cluster(topic("orders"), pending_deletions=frozenset({"orders"}))
+    begun = state(topic("orders"), pending_deletions=frozenset({"orders"}))
     observed = make_plan(SEEN, ClusterSpec(), [spec("orders", ensure="Absent", mode="Observe")], RunOptions())
     configured = make_plan(SEEN, ClusterSpec(), [spec("orders", config={"retention.ms": 5})], RunOptions())
     assert needs_controller(only(plan()))
@@ -227,24 +227,24 @@ def test_a_sight_of_a_whole_cluster() -> None:
     """The progress has the unregistered brokers with replicas, the deletion request and the reassignment, and nothing
     for an absent topic.
     """
-    state = cluster(
+    cluster_state = state(
         topic("orders", ((1, 9), (8, 1))),
         pending_deletions=frozenset({"orders", "gone"}),
         reassigning_topics=frozenset({"orders"}),
     )
-    assert build_topic_progress(state, "orders") == TopicProgress("1", True, (8, 9), True)
-    moving = cluster(topic("orders", ((8, 9),), reassigning_partitions=(0,)))
+    assert build_topic_progress(cluster_state, "orders") == TopicProgress("1", True, (8, 9), True)
+    moving = state(topic("orders", ((8, 9),), reassigning_partitions=(0,)))
     assert build_topic_progress(moving, "orders").reassigning
-    assert build_topic_progress(state, "gone") == TopicProgress(None, True)
-    assert build_topic_progress(state, "none", (0,)) == TopicProgress(None, False)
+    assert build_topic_progress(cluster_state, "gone") == TopicProgress(None, True)
+    assert build_topic_progress(cluster_state, "none", (0,)) == TopicProgress(None, False)
 
 
 def test_a_sight_with_partitions_asked_about() -> None:
     """The progress has all replica lists by partition. Requested partitions with a live replica are initialized."""
-    state = cluster(topic("orders", ((1, 9), (8, 9), (2, 1)), partition_ids=(0, 2, 5)), controller=None)
-    found = build_topic_progress(state, "orders", (0, 2, 3, 5))
+    cluster_state = state(topic("orders", ((1, 9), (8, 9), (2, 1)), partition_ids=(0, 2, 5)), controller=None)
+    found = build_topic_progress(cluster_state, "orders", (0, 2, 3, 5))
     assert found.replicas == {0: (1, 9), 2: (8, 9), 5: (2, 1)}
     assert (set(found.initialized), found.record_stale, found.has_controller) == ({0, 5}, False, False)
-    stale = cluster(topic("orders", record_valid=False))
+    stale = state(topic("orders", record_valid=False))
     assert build_topic_progress(stale, "orders", (0,)).record_stale
-    assert not build_topic_progress(cluster(topic("orders", managed_keys=None)), "orders", (0,)).record_stale
+    assert not build_topic_progress(state(topic("orders", record=None)), "orders", (0,)).record_stale

@@ -8,7 +8,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.spec_builders import topic_spec
+from support.builders import topic_spec
 from topiarist.model import plan
 from topiarist.model.plan import encode_value, record_after
 from topiarist.model.state import AppliedSpec, OwnershipRecord

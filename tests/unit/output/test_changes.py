@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from support.builders import spec
 from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan
 from support.plans import plan as make_plan
-from support.states import spec
 from topiarist.errors import FieldPath
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.plan import (
@@ -267,7 +267,9 @@ SHOWN = {
 @pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
 def test_a_change_in_every_output(shown: Shown) -> None:
     """Sign, action, subjects, fields of the text, lines of the diff, the row of the page, and fields of a status."""
-    wanted = spec("a", positions=POSITIONS, ensure="Present", config={"retention.ms": 3600000})
+    wanted = spec(
+        "a", positions=POSITIONS, ensure="Present", partitions=3, replicationFactor=3, config={"retention.ms": 3600000}
+    )
     found = replace(existing_topic_plan("a", shown.change), spec=wanted)
     view = view_topic(found)
     assert f"{view.sign} {view.action}" == shown.action

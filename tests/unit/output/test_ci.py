@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from support.builders import PositionedSource, spec, spread_replicas
 from support.checkout import ROOT
 from support.junit import JunitCase, read_junit
 from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan, plan
-from support.states import PositionedSource, spec, spread_replicas
 from topiarist import __version__
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
@@ -153,7 +153,12 @@ PLACES: dict[FieldPath, tuple[int, int]] = {
     ("spec", "replicaAssignment"): (12, 3),
     ("spec", "config", "retention.ms"): (13, 7),
 }
-FIELDS: dict[str, Any] = {"ensure": "Present", "config": {"retention.ms": 3600000}}
+FIELDS: dict[str, Any] = {
+    "ensure": "Present",
+    "partitions": 3,
+    "replicationFactor": 3,
+    "config": {"retention.ms": 3600000},
+}
 
 
 def moved(*kinds: MoveKind) -> MoveReplicas:
@@ -213,7 +218,7 @@ def test_config_as_a_whole_is_at_the_topic() -> None:
     on = ClusterSpec("prod-eu", default_config={"flush.ms": "1"}, source=source)
     noticed = replace(existing_topic_plan("a"), notices=(Issue(Reason.UNMANAGED, "x", ("config",)),))
     text = ci.format_plans([plan(replace(noticed, spec=spec("a", on)))], [], FOLDER)
-    assert text.startswith("::notice file=topics/a.yaml,line=1,col=1,title=")
+    assert text.startswith("::notice file=topics/a.yaml,line=4,col=3,title=")
     without = ci.format_plans([plan(replace(noticed, spec=None))], [], FOLDER)
     assert without == "::notice title=a on prod-eu%3A Unmanaged::x\n"
 

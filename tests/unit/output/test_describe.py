@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 from msgspec.structs import replace
 
+from support.builders import spec, state, topic
 from support.examples import examples
-from support.states import cluster, spec, topic
 from support.strategies import PlanInput, plan_inputs
 from topiarist.adapters.saved_plans.encode import dumps
 from topiarist.errors import Location, Reason
@@ -182,48 +182,48 @@ def test_a_word_means_the_topic_before_the_document() -> None:
     match.
     """
     renamed, plain = spec("orders", topicName="orders.v1"), spec("clicks")
-    here = cluster(topic("orders"))
-    assert resolve_topic("orders.v1", cluster(), [renamed]) == [ResolvedTopic("orders.v1", renamed)]
-    assert resolve_topic("orders", cluster(), [renamed]) == [ResolvedTopic("orders.v1", renamed, by_document_name=True)]
+    here = state(topic("orders"))
+    assert resolve_topic("orders.v1", state(), [renamed]) == [ResolvedTopic("orders.v1", renamed)]
+    assert resolve_topic("orders", state(), [renamed]) == [ResolvedTopic("orders.v1", renamed, by_document_name=True)]
     assert resolve_topic("orders", here, [renamed]) == [ResolvedTopic("orders")]
     assert resolve_topic("clicks", here, [renamed, plain]) == [ResolvedTopic("clicks", plain)]
     assert resolve_topic("none", here, [renamed]) == [ResolvedTopic("none")]
     twice = [spec("orders", topicName="a"), spec("orders", topicName="b")]
-    assert [each.topic for each in resolve_topic("orders", cluster(), twice)] == ["a", "b"]
+    assert [each.topic for each in resolve_topic("orders", state(), twice)] == ["a", "b"]
 
 
 def test_close_names_are_found_among_all_that_is_known() -> None:
     """Suggestions come from topics, ownership records and manifests, the closest first, without distant names."""
-    state = cluster(topic("orders.v1"), topic("payments"), topic("zebra"))
-    assert similar_names("order.v1", state, [spec("orders.v2")]) == ["orders.v1", "orders.v2"]
-    assert similar_names("xyz", state, []) == []
+    cluster_state = state(topic("orders.v1"), topic("payments"), topic("zebra"))
+    assert similar_names("order.v1", cluster_state, [spec("orders.v2")]) == ["orders.v1", "orders.v2"]
+    assert similar_names("xyz", cluster_state, []) == []
 
 
 def test_a_topic_that_is_as_it_should_be_keeps_its_record() -> None:
     """A synced topic keeps its ownership record, even though its plan has no record."""
-    wanted = spec("orders", config={"flush.ms": 5})
-    state = cluster(topic("orders", config={"flush.ms": "5"}, managed_keys=["flush.ms"]))
-    plan = make_plan(state, ClusterSpec(), [wanted], RunOptions())
+    wanted = spec("orders", replicationFactor=3, config={"flush.ms": 5})
+    cluster_state = state(topic("orders", 3, "flush.ms", config={"flush.ms": "5"}))
+    plan = make_plan(cluster_state, ClusterSpec(), [wanted], RunOptions())
     assert plan.topics == ()
-    found = describe(state, ClusterSpec(), ResolvedTopic("orders", wanted), None, plan, "default")
+    found = describe(cluster_state, ClusterSpec(), ResolvedTopic("orders", wanted), None, plan, "default")
     assert found.pending_plan
     assert found.pending_plan.is_empty
-    assert found.pending_plan.record_after == state.topics["orders"].record
+    assert found.pending_plan.record_after == cluster_state.topics["orders"].record
 
 
 def test_orphans_are_told_only_where_manifests_were_given() -> None:
     """Without manifests, no topic is reported as undeclared."""
-    state = cluster(topic("orders"))
-    none = make_plan(state, ClusterSpec(), [], RunOptions())
-    assert describe(state, ClusterSpec(), ResolvedTopic("orders"), None, none, "default").is_orphan
-    assert not describe(state, ClusterSpec(), ResolvedTopic("orders"), None, None, "default").is_orphan
+    cluster_state = state(topic("orders"))
+    none = make_plan(cluster_state, ClusterSpec(), [], RunOptions())
+    assert describe(cluster_state, ClusterSpec(), ResolvedTopic("orders"), None, none, "default").is_orphan
+    assert not describe(cluster_state, ClusterSpec(), ResolvedTopic("orders"), None, None, "default").is_orphan
 
 
 def test_the_controller_of_a_cluster_is_in_the_document() -> None:
     """A document has the controller with its epoch; a cluster without a controller has none."""
     for controller, expected in ((1, {"broker": 1, "epoch": 42}), (None, None)):
-        state = cluster(topic("orders"), controller=controller)
-        found = describe(state, ClusterSpec(), ResolvedTopic("orders"), None, None, "default")
+        cluster_state = state(topic("orders"), controller=controller)
+        found = describe(cluster_state, ClusterSpec(), ResolvedTopic("orders"), None, None, "default")
         (encoded,) = encode_descriptions("orders", [found])["clusters"]
         assert encoded["controller"] == expected
 
@@ -253,8 +253,15 @@ def page_of(found: Description, page: TextLayout | None = None) -> list[str]:
 
 def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
     """The page has phase, partitions, values with their sources, and the block of the plan, in this order."""
-    state = cluster(topic("orders", 2, config={"retention.ms": "1000", "flush.ms": "5"}, managed_keys=["retention.ms"]))
-    found = of(state, inspection(state, p1=PartitionState(3, (3, 4))), partitions=3, config={"retention.ms": 2000})
+    cluster_state = state(topic("orders", 2, "retention.ms", config={"retention.ms": "1000", "flush.ms": "5"}))
+    found = of(
+        cluster_state,
+        inspection(cluster_state, p1=PartitionState(3, (3, 4))),
+        partitions=3,
+        replicationFactor=3,
+        positions={},
+        config={"retention.ms": 2000},
+    )
     assert page_of(found) == [
         "  orders           initialized by the controller",
         "      topic id     IvlLS4OaQluDznKjP0kYgQ",
@@ -301,9 +308,9 @@ def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
 )
 def test_many_partitions_are_short(partitions: int, unwell: int, verbose: bool, rows: int, ending: str) -> None:
     """Many partitions are one line of counts, the unhealthy ones, and the number not shown; ``-v`` shows all."""
-    state = cluster(topic("orders", [(1, 2)] * partitions))
+    cluster_state = state(topic("orders", [(1, 2)] * partitions))
     ill = {f"p{one}": PartitionState(1, (1,)) for one in range(unwell)}
-    lines = page_of(of(state, inspection(state, **ill)), TextLayout(verbose=verbose))
+    lines = page_of(of(cluster_state, inspection(cluster_state, **ill)), TextLayout(verbose=verbose))
     counts = "all healthy" if not unwell else f"{partitions - unwell} healthy, {unwell} under-replicated"
     start = lines.index(f"  partitions       {partitions} x 2 replicas: {counts}")
     block = lines[start + 1 : lines.index("", start)]
@@ -314,8 +321,8 @@ def test_many_partitions_are_short(partitions: int, unwell: int, verbose: bool, 
 
 def test_of_many_partitions_of_a_snapshot_none_is_called_well() -> None:
     """Partitions of a snapshot are not called healthy, because their states are unknown."""
-    state = cluster(topic("orders", [(1, 2)] * 20, reassigning_partitions=(3,)))
-    lines = page_of(of(state, None))
+    cluster_state = state(topic("orders", [(1, 2)] * 20, reassigning_partitions=(3,)))
+    lines = page_of(of(cluster_state, None))
     assert "  partitions       20 x 2 replicas, 1 being reassigned, leaders and ISR are" in lines
     assert "      3            [1,2]     being reassigned" in lines
     assert "      ... the others (-v shows them)" in lines
@@ -325,16 +332,16 @@ def test_of_many_partitions_of_a_snapshot_none_is_called_well() -> None:
 def test_where_there_is_no_room_beside_a_row_what_is_said_of_it_stands_beneath() -> None:
     """A remark that does not fit beside its row is on the next line, so long replica lists keep their columns."""
     ids = tuple(range(1001, 1007))
-    state = cluster(topic("orders", [ids]), brokers=())
-    lines = page_of(of(state, inspection(state, p0=PartitionState(1002, ids[1:]))))
+    cluster_state = state(topic("orders", [ids]), brokers=())
+    lines = page_of(of(cluster_state, inspection(cluster_state, p0=PartitionState(1002, ids[1:]))))
     at = lines.index("      0            1002    [1001,1002,1003,1004,1005,1006]  [1002,1003,1004,1005,1006]")
     assert lines[at + 1].startswith("                   offline: leader 1002 is not registered; under-replicated:")
 
 
 def test_all_values_of_the_manifest_are_there_on_a_verbose_page() -> None:
     """With ``-v`` the page has all values of the manifest, including topiarist's own defaults."""
-    state = cluster(topic("orders"))
-    found = of(state, inspection(state), partitions=3)
+    cluster_state = state(topic("orders"))
+    found = of(cluster_state, inspection(cluster_state), partitions=3)
     assert not any("topiarist's default" in line for line in page_of(found))
     lines = page_of(found, TextLayout(verbose=True))
     assert "      ensure             Present  topiarist's default" in lines
@@ -344,8 +351,8 @@ def test_all_values_of_the_manifest_are_there_on_a_verbose_page() -> None:
 def test_long_names_and_values_never_leave_the_page() -> None:
     """A name of 249 letters and a key and value longer than a line stay within a terminal, and are whole elsewhere."""
     name, key = "x" * 249, "vendor." + "k" * 90
-    state = cluster(topic(name, config={key: "v" * 300, "flush.ms": "1"}))
-    found = describe(state, EU, ResolvedTopic(name), inspection(state), None, "default")
+    cluster_state = state(topic(name, config={key: "v" * 300, "flush.ms": "1"}))
+    found = describe(cluster_state, EU, ResolvedTopic(name), inspection(cluster_state), None, "default")
     text = format_descriptions([found], TextLayout(spare_width=0))
     assert max(map(len, text.split("\n"))) <= 80
     assert {name, key, "v" * 160 + "..."} <= {*format_descriptions([found], TextLayout()).split()}
@@ -356,9 +363,9 @@ def test_long_names_and_values_never_leave_the_page() -> None:
 def test_nothing_from_a_cluster_reaches_a_terminal_as_it_is() -> None:
     """Names, owners, values and errors of a cluster are escaped: they never control a terminal."""
     bad = "a\x1b[2J\u202eb\n"
-    state = cluster(topic(bad, config={bad: bad}, owner=bad, unknown_fields=(bad,)), warnings=(bad,))
-    found = replace(inspection(state), other_errors=(ReadError(bad, bad),))
-    text = format_descriptions([describe(state, EU, ResolvedTopic(bad), found, None, "default")], TextLayout())
+    cluster_state = state(topic(bad, config={bad: bad}, owner=bad, unknown_fields=(bad,)), warnings=(bad,))
+    found = replace(inspection(cluster_state), other_errors=(ReadError(bad, bad),))
+    text = format_descriptions([describe(cluster_state, EU, ResolvedTopic(bad), found, None, "default")], TextLayout())
     assert all(line.isprintable() for line in text.split("\n"))
     assert "\\x1b[2J" in text
 
@@ -366,8 +373,8 @@ def test_nothing_from_a_cluster_reaches_a_terminal_as_it_is() -> None:
 def test_a_closed_cluster_is_said_at_its_head() -> None:
     """The head shows user, reason and time of a freeze, and the topic is described as usual."""
     gate = WriteBlock(Reason.FROZEN, f"the cluster is {Freeze('incident', 'ada', '2026-01-31T12:00:00Z')}")
-    state = cluster(topic("orders"), write_block=gate)
-    text = format_descriptions([of(state, inspection(state))], TextLayout(width=140))
+    cluster_state = state(topic("orders"), write_block=gate)
+    text = format_descriptions([of(cluster_state, inspection(cluster_state))], TextLayout(width=140))
     assert (
         "write block: Frozen: the cluster is frozen by ada since 2026-01-31T12:00:00Z: incident; nothing is written"
         in text
@@ -377,8 +384,8 @@ def test_a_closed_cluster_is_said_at_its_head() -> None:
 
 def test_the_topic_of_the_records_is_described_as_such() -> None:
     """Its missing record is no fault, and the note names its owner."""
-    own = topic("__topiarist", managed_keys=None)
-    found = describe(cluster(own), EU, ResolvedTopic("__topiarist", None), None, None, "default")
+    own = topic("__topiarist", record=None)
+    found = describe(state(own), EU, ResolvedTopic("__topiarist", None), None, None, "default")
     lines = page_of(found)
     assert "      record       none: it has the records of all topics" in lines
     assert "      note         internal topic of topiarist: no manifest changes it" in lines
@@ -386,14 +393,17 @@ def test_the_topic_of_the_records_is_described_as_such() -> None:
 
 def test_many_odd_znodes_are_counted() -> None:
     """The page shows the path and reason of the first unreadable znodes, and of all with ``-v``."""
-    state = cluster(topic("orders", 9))
+    cluster_state = state(topic("orders", 9))
     faults = {one: ReadError(f"/partitions/{one}/state", "it is empty") for one in range(9)}
-    found = replace(inspection(state), states={}, partition_errors=faults)
-    assert [line for line in page_of(of(state, found)) if line.startswith("      read error")] == [
+    found = replace(inspection(cluster_state), states={}, partition_errors=faults)
+    assert [line for line in page_of(of(cluster_state, found)) if line.startswith("      read error")] == [
         *(f"      read error   /partitions/{one}/state: it is empty" for one in range(3)),
         "      read error   6 others (-v shows them)",
     ]
-    assert sum(line.startswith("      read error") for line in page_of(of(state, found), TextLayout(verbose=True))) == 9
+    assert (
+        sum(line.startswith("      read error") for line in page_of(of(cluster_state, found), TextLayout(verbose=True)))
+        == 9
+    )
 
 
 @pytest.mark.parametrize(
@@ -407,16 +417,20 @@ def test_many_odd_znodes_are_counted() -> None:
 )
 def test_what_else_is_odd_about_a_topic_is_noted(fields: dict[str, Any], words: str) -> None:
     """Each irregularity of a topic has a note of one line."""
-    state = cluster(topic("orders", **fields), reassigning_topics=frozenset() if fields else frozenset({"orders"}))
-    assert [line for line in page_of(of(state, inspection(state))) if " note " in line] == [
+    cluster_state = state(
+        topic("orders", **fields), reassigning_topics=frozenset() if fields else frozenset({"orders"})
+    )
+    assert [line for line in page_of(of(cluster_state, inspection(cluster_state))) if " note " in line] == [
         f"      note         {words}"
     ]
 
 
 def test_colour_changes_no_layout() -> None:
     """Without colours, the lines are the same."""
-    state = cluster(topic("orders", 2, config={"flush.ms": "5"}))
-    found = of(state, inspection(state, p1=PartitionState(-1, (3,))), partitions=3, config={"flush.ms": 7})
+    cluster_state = state(topic("orders", 2, config={"flush.ms": "5"}))
+    found = of(
+        cluster_state, inspection(cluster_state, p1=PartitionState(-1, (3,))), partitions=3, config={"flush.ms": 7}
+    )
     coloured = format_descriptions([found], TextLayout(use_color=True))
     assert "\x1b[" in coloured
     for tone in ("32", "33", "1;31", "2", "1", "0"):
@@ -426,9 +440,9 @@ def test_colour_changes_no_layout() -> None:
 
 def test_a_partition_of_a_deleted_topic_has_no_leader() -> None:
     """Both values that Kafka writes for no leader are shown alike."""
-    state = cluster(topic("orders", [(1, 2)]))
+    cluster_state = state(topic("orders", [(1, 2)]))
     for leader in (-1, -2):
-        lines = page_of(of(state, inspection(state, p0=PartitionState(leader, (1, 2)))))
+        lines = page_of(of(cluster_state, inspection(cluster_state, p0=PartitionState(leader, (1, 2)))))
         assert any(line.startswith("      0            none    [1,2]") for line in lines)
 
 
@@ -478,8 +492,8 @@ FOUR = (Broker(1), Broker(2), Broker(3), Broker(4))
 def test_the_placement_in_words(racks: str, replicas: list[Replicas], words: str) -> None:
     """The page shows the source of the replica lists, their brokers, and the lists that deviate."""
     brokers = tuple(Broker(one.id, rack) for one, rack in zip(FOUR, racks, strict=True)) if racks else FOUR
-    state = replace(cluster(topic("orders", replicas)), brokers=brokers)
-    found = of(state, inspection(state))
+    cluster_state = replace(state(topic("orders", replicas)), brokers=brokers)
+    found = of(cluster_state, inspection(cluster_state))
     lines = page_of(found, TextLayout(width=200))
     assert f"      replicas     {words}" in lines
     made = describe_.encode_descriptions("orders", [found])["clusters"][0]["placement"]
@@ -489,14 +503,18 @@ def test_the_placement_in_words(racks: str, replicas: list[Replicas], words: str
 
 def test_partitions_with_different_numbers_of_replicas() -> None:
     """Different replica counts are never called healthy, and appear once: in the plan, else as a note."""
-    state = cluster(topic("orders", [(1, 2, 3), (2, 3, 4), (3,)]))
+    cluster_state = state(topic("orders", [(1, 2, 3), (2, 3, 4), (3,)]))
     words = "partitions have different numbers of replicas: 1 in partition 2, and 3 in the 2 others"
-    found = of(state, inspection(state))
+    found = of(cluster_state, inspection(cluster_state))
     text = "\n".join(page_of(found, TextLayout(width=200)))
     assert f"      note         {words}\n" in text
     assert "3 x 1 to 3 replicas: all in sync\n" in text
     assert describe_.encode_descriptions("orders", [found])["clusters"][0]["replicaCounts"] == {"1": 1, "3": 2}
-    text = "\n".join(page_of(of(state, inspection(state), partitions=3, replicationFactor=None), TextLayout(width=200)))
+    text = "\n".join(
+        page_of(
+            of(cluster_state, inspection(cluster_state), partitions=3, replicationFactor=None), TextLayout(width=200)
+        )
+    )
     assert text.count(words) == 1
 
 
@@ -505,23 +523,25 @@ def test_a_batch_of_topiarist_is_named() -> None:
     batch = BatchRecord(
         "team", 2, 3, (ReplicaMove("orders", 0, (1, 2, 3), (4, 2, 3)), ReplicaMove("other", 1, (1,), (2,))), {}
     )
-    state = cluster(topic("orders", 2), batch=batch)
+    cluster_state = state(topic("orders", 2), batch=batch)
     found = replace(
-        inspection(state), reassignments={0: Reassignment((4,), (1,))}, assignment={0: (4, 2, 3, 1), 1: (2, 3, 4)}
+        inspection(cluster_state),
+        reassignments={0: Reassignment((4,), (1,))},
+        assignment={0: (4, 2, 3, 1), 1: (2, 3, 4)},
     )
-    page = " ".join(" ".join(page_of(of(state, found), TextLayout(width=120))).split())
+    page = " ".join(" ".join(page_of(of(cluster_state, found), TextLayout(width=120))).split())
     assert "note batch 2 of 3 of moves by owner team moves partition 0" in page
     assert "being reassigned: to [4,2,3], adding 4, removing 1" in page
-    assert "batch 2" not in " ".join(page_of(of(state, inspection(state))))
+    assert "batch 2" not in " ".join(page_of(of(cluster_state, inspection(cluster_state))))
 
 
 PLACE = Location("topics/a.yaml", 4, 7)
 WIDE = TextLayout(width=140)
 
 
-def described(state: ClusterState | None = None, /, **fields: Any) -> Description:
+def described(cluster_state: ClusterState | None = None, /, **fields: Any) -> Description:
     """Return the description of ``a`` with these fields; by default the topic exists with one partition."""
-    found = describe(state or cluster(topic("a", [(1,)])), EU, ResolvedTopic("a"), None, None, "default")
+    found = describe(cluster_state or state(topic("a", [(1,)])), EU, ResolvedTopic("a"), None, None, "default")
     return replace(found, **fields)
 
 
@@ -621,12 +641,12 @@ def test_the_head_of_the_values_says_which_they_are() -> None:
     """The values are those of the topic, those that can be read of a broken one, or those of the manifest."""
     desired = ValueSource("config.x", "3", DesiredSource.MANIFEST, PLACE)
     actual = ValueSource("partitions", actual="3", actual_source=ON_TOPIC)
-    for state, values, words in (
-        (cluster(topic("a")), (desired,), "configs that are not listed have the brokers' values"),
-        (cluster(), (desired, actual), "those that can be read"),
-        (cluster(), (desired,), "desired"),
+    for cluster_state, values, words in (
+        (state(topic("a")), (desired,), "configs that are not listed have the brokers' values"),
+        (state(), (desired, actual), "those that can be read"),
+        (state(), (desired,), "desired"),
     ):
-        lines = lines_of(described(state, values=values))
+        lines = lines_of(described(cluster_state, values=values))
         assert f"  values           {words}" in lines
 
 
@@ -643,7 +663,7 @@ def test_a_long_name_uses_the_whole_page() -> None:
     """A name that does not fit beside its phase is above it, broken at the end of a terminal only."""
     for length, parts in ((15, []), (16, [16]), (78, [78]), (79, [78, 1])):
         name = "n" * length
-        found = describe(cluster(topic(name)), EU, ResolvedTopic(name), None, None, "default")
+        found = describe(state(topic(name)), EU, ResolvedTopic(name), None, None, "default")
         lines = format_descriptions([found], TextLayout(spare_width=0)).splitlines()[3:]
         assert lines[: len(parts)] == [f"  {'n' * part}" for part in parts]
         phase = f"{'':19}exists; its partition states are not known"
@@ -769,12 +789,12 @@ RECORD = OwnershipRecord("default", ("flush.ms", "x"))
 def test_the_record_in_words(fields: dict[str, Any], words: str) -> None:
     """The line of the record has the owner, and whether the record counts and for which keys."""
     seen = replace(topic("a", [(1,)]), **fields)
-    assert f"      record       {words}" in lines_of(described(cluster(seen)))
+    assert f"      record       {words}" in lines_of(described(state(seen)))
 
 
 def test_without_a_topic_and_a_record_there_is_no_line_of_it() -> None:
     """A topic that does not exist has neither a record nor a placement, nor partitions."""
-    lines = lines_of(described(cluster()))
+    lines = lines_of(described(state()))
     assert not any(line.startswith(("      record", "      replicas", "  partitions")) for line in lines)
 
 
@@ -783,7 +803,7 @@ def test_a_document_is_named_with_its_place() -> None:
     wanted = spec("a", EU)
     for by_name, words in ((False, ""), (True, "; its topicName is a")):
         lines = lines_of(described(resolved=ResolvedTopic("a", wanted, by_name)))
-        assert f"      document     Topic a, topics/a.yaml:1:1{words}" in lines
+        assert f"      document     Topic a, topics/a.yaml:4:3{words}" in lines
 
 
 NOTICE = Issue(Reason.EXISTING_PROBLEM, "partition 0 has no leader")
@@ -858,22 +878,22 @@ def test_a_topic_of_other_software_is_noted() -> None:
         "internal topic of topiarist: no manifest changes it",
         PROTECTED,
     ]
-    assert [notes_of(cluster(topic(name)), name, on) for name in names] == [[each] for each in words]
-    assert [notes_of(cluster(), name, on) for name in names] == [[words[0]], [words[1]], []]
+    assert [notes_of(state(topic(name)), name, on) for name in names] == [[each] for each in words]
+    assert [notes_of(state(), name, on) for name in names] == [[words[0]], [words[1]], []]
 
 
 def test_missing_brokers_and_odd_lists_are_noted() -> None:
     """Replicas on brokers that are not registered, and unequal numbers of replicas, each have a note."""
-    away = cluster(topic("a", [(1, 7), (8, 7)]))
+    away = state(topic("a", [(1, 7), (8, 7)]))
     (missing,) = notes_of(away)
     assert missing == "brokers 7, 8, with replicas of it, are not registered"
     deleted = TopicPhase(Phase.MARKED_FOR_DELETION, "marked")
     assert notes_of(away, phase=deleted) == []
-    (unequal,) = notes_of(cluster(UNEQUAL))
+    (unequal,) = notes_of(state(UNEQUAL))
     known = TopicPlan("a", notices=(Issue(Reason.EXISTING_PROBLEM, unequal),))
-    assert notes_of(cluster(UNEQUAL), pending_plan=known) == []
+    assert notes_of(state(UNEQUAL), pending_plan=known) == []
     other = TopicPlan("a", notices=(Issue(Reason.EXISTING_PROBLEM, "other"),))
-    assert notes_of(cluster(UNEQUAL), pending_plan=other) == [unequal]
+    assert notes_of(state(UNEQUAL), pending_plan=other) == [unequal]
 
 
 @pytest.mark.parametrize(
@@ -889,9 +909,9 @@ def test_a_topic_that_the_controller_missed_can_be_nudged(
     phase: Phase, blocked_by: str, bypasses: bool, noted: bool
 ) -> None:
     """The command is noted where topiarist writes to ZooKeeper itself and nothing else explains the wait."""
-    state = cluster(topic("a", [(1,)]), bypasses_brokers=bypasses)
+    cluster_state = state(topic("a", [(1,)]), bypasses_brokers=bypasses)
     words = "if this does not change, the controller missed the topic: run topiarist nudge a"
-    assert notes_of(state, phase=TopicPhase(phase, "so", blocked_by)) == ([words] if noted else [])
+    assert notes_of(cluster_state, phase=TopicPhase(phase, "so", blocked_by)) == ([words] if noted else [])
 
 
 def test_an_explanation_has_its_facts_in_two_columns() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from support.states import PositionedSource, cluster, spec
+from support.builders import PositionedSource, spec, state
 from topiarist.desired.export import ExportResult
 from topiarist.errors import Reason
 from topiarist.inspection.health import IssueType
@@ -23,7 +23,7 @@ from topiarist.output.text.layout import BOLD_RED, YELLOW, TextLayout
 EU = ClusterSpec(name="eu")
 ROW = TopicRow(
     "orders",
-    replace(spec("orders", EU), profile_labels={"tier": "gold"}),
+    replace(spec("orders", EU, replicationFactor=3, positions={}), profile_labels={"tier": "gold"}),
     12,
     {3: 12},
     "default",
@@ -59,7 +59,7 @@ USAGE = TopicUsage(
 
 
 def _encode(row: TopicRow) -> dict[str, Any]:
-    (only,) = encode_lists([TopicList(EU, cluster(), (row,), 1, True)])["clusters"][0]["topics"]
+    (only,) = encode_lists([TopicList(EU, state(), (row,), 1, True)])["clusters"][0]["topics"]
     return dict(only)
 
 
@@ -93,7 +93,7 @@ def test_usage_is_there_if_it_was_read() -> None:
 
 def test_each_cluster_has_its_own_list() -> None:
     """A cluster has its names, the number of its topics and its warnings, also without a selected topic."""
-    seen = cluster(cluster_id="7sYk", chroot="/kafka", warnings=("a broker is offline",))
+    seen = state(cluster_id="7sYk", chroot="/kafka", warnings=("a broker is offline",))
     assert encode_lists([TopicList(EU, seen, (), 9, True)]) == {
         "formatVersion": 1,
         "clusters": [
@@ -111,7 +111,7 @@ def test_each_cluster_has_its_own_list() -> None:
 
 WELL = TopicRow("well", None, 12, {3: 12}, "default", {}, (TopicFlag.HEALTHY,), {}, True)
 ROWS = (
-    replace(WELL, spec=spec("well", EU), config={"a": "b", "c": "d"}),
+    replace(WELL, spec=spec("well", EU, replicationFactor=3, positions={}), config={"a": "b", "c": "d"}),
     replace(
         WELL,
         topic="off",
@@ -120,7 +120,7 @@ ROWS = (
         flags=(TopicFlag.UNEQUAL_REPLICAS, TopicFlag.UNOWNED, TopicFlag.UNDECLARED),
         issues={IssueType.OFFLINE: 1, IssueType.UNDER_REPLICATED: 4},
     ),
-    TopicRow("gone", spec("gone", EU), flags=(TopicFlag.MISSING,)),
+    TopicRow("gone", spec("gone", EU, replicationFactor=3, positions={}), flags=(TopicFlag.MISSING,)),
     replace(WELL, topic="quiet", flags=(TopicFlag.DORMANT, TopicFlag.MALFORMED_PARTITIONS)),
     replace(WELL, topic="new", flags=(TopicFlag.UNKNOWN,), states_known=False),
 )
@@ -141,8 +141,8 @@ TOTALS = (
 
 
 def _listed(*rows: TopicRow, count: int = 0, manifests_given: bool = True) -> TopicList:
-    state = cluster(cluster_id="7sYk", warnings=("a broker is offline",))
-    return TopicList(EU, state, rows, count or len(rows), manifests_given)
+    cluster_state = state(cluster_id="7sYk", warnings=("a broker is offline",))
+    return TopicList(EU, cluster_state, rows, count or len(rows), manifests_given)
 
 
 def test_a_table_has_a_line_for_each_topic() -> None:
@@ -171,7 +171,7 @@ eu   cluster 7sYk
 LONG = replace(
     WELL,
     topic="shop.eu.payments.settlement-requests.v1",
-    spec=spec("shop.eu.payments.settlement-requests.v1", EU),
+    spec=spec("shop.eu.payments.settlement-requests.v1", EU, replicationFactor=3, positions={}),
     config={"retention.ms": "604800000", "cleanup.policy": "compact", "min.insync.replicas": "2"},
     issues={IssueType.OFFLINE: 1, IssueType.UNDER_REPLICATED: 4},
     flags=(),
@@ -266,8 +266,10 @@ EXPORTED = ClusterSpec(name="eu", version=(3, 9))
 RESULT = ExportResult({}, 2)
 
 
-def _summary(result: ExportResult = RESULT, state: ClusterState | None = None, on: ClusterSpec = EXPORTED) -> str:
-    return format_summary(result, state or cluster(), on, folder="topics", layout=TextLayout())
+def _summary(
+    result: ExportResult = RESULT, cluster_state: ClusterState | None = None, on: ClusterSpec = EXPORTED
+) -> str:
+    return format_summary(result, cluster_state or state(), on, folder="topics", layout=TextLayout())
 
 
 def test_what_is_left_out_has_its_reason() -> None:
@@ -291,14 +293,16 @@ def test_what_is_left_out_has_its_reason() -> None:
 
 def test_warnings_say_what_is_left_to_do() -> None:
     """A write block comes first; the version of a cluster is asked for if only its metadata shows it."""
-    blocked = cluster(write_block=WriteBlock(Reason.FROZEN, "frozen by ada"), warnings=("a broker is offline",))
-    assert _summary(state=blocked).splitlines()[:2] == [
+    blocked = state(write_block=WriteBlock(Reason.FROZEN, "frozen by ada"), warnings=("a broker is offline",))
+    assert _summary(cluster_state=blocked).splitlines()[:2] == [
         "  warning          frozen by ada; nothing is written to it",
         "  warning          a broker is offline",
     ]
-    unknown, state = replace(EXPORTED, version=None), cluster(min_version=(2, 8))
+    unknown, cluster_state = replace(EXPORTED, version=None), state(min_version=(2, 8))
     assert "  warning          set kafkaVersion in topics/cluster.yaml: the metadata shows" in _summary(
-        state=state, on=unknown
+        cluster_state=cluster_state, on=unknown
     )
-    assert "kafkaVersion" not in _summary(state=state)
-    assert "kafkaVersion" not in _summary(state=state, on=replace(unknown, source=PositionedSource("eu.yaml")))
+    assert "kafkaVersion" not in _summary(cluster_state=cluster_state)
+    assert "kafkaVersion" not in _summary(
+        cluster_state=cluster_state, on=replace(unknown, source=PositionedSource("eu.yaml"))
+    )

@@ -10,7 +10,7 @@ from hypothesis import given
 from jsonschema import Draft7Validator
 from msgspec.structs import replace
 
-from support.builders import plan, replica_lists, spec, state, topic
+from support.builders import CLUSTER_ID, plan, replica_lists, spec, state, topic
 from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
@@ -48,7 +48,7 @@ def test_a_header_says_who_and_where() -> None:
     """The header has the owner, the format version and the cluster ids, and no address."""
     found = parsed(report.format_header([REPORTED], at=AT, owner="team", mode="plan", fingerprint="a" * 64))
     assert (found["row"], found["owner"], found["form"], found["fingerprint"]) == ("header", "team", "plan", "a" * 64)
-    assert found["clusters"] == [{"name": "prod", "clusterId": "ID", "chroot": ""}]
+    assert found["clusters"] == [{"name": "prod", "clusterId": CLUSTER_ID, "chroot": ""}]
 
 
 def test_a_header_names_the_topics_that_the_run_also_creates() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import (
+    CLUSTER_ID,
     PROD_CLUSTER,
     UNCAPPED_CLUSTER,
     change_kinds,
@@ -36,7 +37,7 @@ from topiarist.model.spec import ClusterSpec, RetentionStep
 from topiarist.model.state import OwnershipRecord
 
 ALL = RunOptions(adopt=("*",))
-UNDECLARED = cluster("prod", cluster_id="ID")
+UNDECLARED = cluster("prod", cluster_id=CLUSTER_ID)
 """A cluster without a declared release."""
 
 
@@ -218,7 +219,7 @@ TOO_NEW: dict[str, tuple[KafkaVersion | None, KafkaVersion, dict[str, str], list
 
 def test_a_key_that_the_declared_release_does_not_know() -> None:
     """A key unknown to the declared release is reported as invalid, without the advice to set ``kafkaVersion``."""
-    on = cluster("prod", cluster_id="ID", version=(2, 8))
+    on = cluster("prod", cluster_id=CLUSTER_ID, version=(2, 8))
     wanted = spec(on=on, config={"message.timestamp.after.max.ms": 5})
     assert refusal_reasons(plan_single_topic(state(topic()), wanted)) == ["ConfigInvalid"]
     assert refusal_reasons(plan_single_topic(state(), wanted)) == ["ConfigInvalid"]
@@ -232,7 +233,7 @@ def test_a_key_that_the_cluster_may_not_know(
     already.
     """
     declared, seen, stands, refusals = case
-    on = cluster("prod", cluster_id="ID", version=declared)
+    on = cluster("prod", cluster_id=CLUSTER_ID, version=declared)
     wanted = spec(on=on, config={"message.timestamp.after.max.ms": 5, "retention.ms": 7})
     found = plan_single_topic(state(topic(config=stands), min_version=seen), wanted)
     assert refusal_reasons(found) == refusals
@@ -263,7 +264,7 @@ def test_the_whole_map_must_be_valid(case: tuple[dict[str, str], KafkaVersion | 
     is.
     """
     stands, release, wrong = case
-    on = cluster("prod", cluster_id="ID", version=release, allow_unknown_configs=("confluent.*",))
+    on = cluster("prod", cluster_id=CLUSTER_ID, version=release, allow_unknown_configs=("confluent.*",))
     seen = state(topic(config=stands))
     found = plan_single_topic(seen, spec(on=on, partitions=4, config={"segment.ms": 5000}))
     assert refusal_reasons(found) == (["ConfigInvalid"] if wrong else [])
@@ -300,7 +301,9 @@ def test_remote_storage_is_not_switched_off() -> None:
     assert refusal_reasons(plan_single_topic(seen, spec(config={"remote.storage.enable": False}))) == ["ConfigInvalid"]
     assert refusal_reasons(plan_single_topic(seen, spec())) == ["ConfigInvalid"]
     assert refusal_reasons(plan_single_topic(seen, spec(on=UNDECLARED))) == ["ConfigInvalid"]
-    assert refusal_reasons(plan_single_topic(seen, spec(on=cluster("prod", cluster_id="ID", version=(3, 5))))) == []
+    assert (
+        refusal_reasons(plan_single_topic(seen, spec(on=cluster("prod", cluster_id=CLUSTER_ID, version=(3, 5))))) == []
+    )
 
 
 def test_min_insync_replicas_above_the_narrowest_partition() -> None:
@@ -308,13 +311,14 @@ def test_min_insync_replicas_above_the_narrowest_partition() -> None:
     notice.
     """
     on = UNCAPPED_CLUSTER
+    free: dict[str, Any] = {"partitions": 2, "replicationFactor": None}
     seen = state(topic(replicas=replica_lists("123", "12")))
-    found = plan_single_topic(seen, spec(on=on, partitions=2, config={"min.insync.replicas": 3, "segment.ms": 7}))
+    found = plan_single_topic(seen, spec(on=on, **free, config={"min.insync.replicas": 3, "segment.ms": 7}))
     assert (refusal_reasons(found), list(config_changes(found))) == (["MinIsrAboveReplicas"], ["segment.ms"])
     stands = state(
         topic("orders", replica_lists("123", "12"), "min.insync.replicas", config={"min.insync.replicas": "3"})
     )
-    found = plan_single_topic(stands, spec(on=on, partitions=2, config={"min.insync.replicas": 3}))
+    found = plan_single_topic(stands, spec(on=on, **free, config={"min.insync.replicas": 3}))
     assert (change_kinds(found), refusal_reasons(found), notice_reasons(found)) == ([], [], ["ExistingProblem"] * 2)
     small: dict[str, Any] = {"partitions": 1, "replicationFactor": 2, "config": {"min.insync.replicas": 3}}
     created = plan_single_topic(state(), spec(on=on, **small))
@@ -323,9 +327,9 @@ def test_min_insync_replicas_above_the_narrowest_partition() -> None:
 
 def test_since_3_7_min_insync_replicas_stops_no_write() -> None:
     """Brokers ask for no more replicas in sync than there are: nothing is refused, and no problem is seen."""
-    small: dict[str, Any] = {"partitions": 2, "config": {"min.insync.replicas": 3}}
+    small: dict[str, Any] = {"partitions": 2, "replicationFactor": None, "config": {"min.insync.replicas": 3}}
     stands = topic("orders", replica_lists("123", "12"), "min.insync.replicas", config={"min.insync.replicas": "3"})
-    created = plan_single_topic(state(), spec(replicationFactor=1, **small))
+    created = plan_single_topic(state(), spec(**small | {"replicationFactor": 1}))
     assert (change_kinds(created), refusal_reasons(created)) == (["CreateTopic"], [])
     raised = plan_single_topic(state(topic(replicas=replica_lists("123", "12"))), spec(**small))
     assert (refusal_reasons(raised), [*config_changes(raised)]) == ([], ["min.insync.replicas"])
@@ -333,7 +337,9 @@ def test_since_3_7_min_insync_replicas_stops_no_write() -> None:
     unknown = replace(PROD_CLUSTER, version=None)
     oldest = {
         version: refusal_reasons(
-            plan_single_topic(replace(state(), min_version=version), spec(on=unknown, replicationFactor=1, **small))
+            plan_single_topic(
+                replace(state(), min_version=version), spec(on=unknown, **small | {"replicationFactor": 1})
+            )
         )
         for version in ((3, 6), (3, 7))
     }
@@ -343,7 +349,7 @@ def test_since_3_7_min_insync_replicas_stops_no_write() -> None:
 def test_a_broker_that_is_listed_twice_has_one_replica() -> None:
     """The factor and the fewest replicas of a partition count brokers, as the write path of Kafka does."""
     doubled = topic("orders", ((1, 1), (2, 3)), "min.insync.replicas", config={"min.insync.replicas": "2"})
-    wanted = spec(on=UNCAPPED_CLUSTER, partitions=2, config={"min.insync.replicas": 2})
+    wanted = spec(on=UNCAPPED_CLUSTER, partitions=2, replicationFactor=None, config={"min.insync.replicas": 2})
     found = plan_single_topic(state(doubled), wanted)
     assert [notice.message for notice in found.notices] == [
         "partitions have different numbers of replicas: 1 in partition 0, and 2 in partition 1",

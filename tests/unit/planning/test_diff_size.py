@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from support.builders import (
+    CLUSTER_ID,
     DEFAULT_OPTIONS,
     RACKED_BROKERS,
     RACKLESS_BROKERS,
@@ -84,7 +85,7 @@ def test_growth_takes_the_width_of_partition_0() -> None:
 
 def test_defaults_of_size_count_at_creation_only() -> None:
     """An existing topic without size in its spec keeps its size; a new topic gets the cluster's defaults."""
-    with_defaults = ClusterSpec("prod", cluster_id="ID", default_partitions=6, default_replication_factor=3)
+    with_defaults = ClusterSpec("prod", cluster_id=CLUSTER_ID, default_partitions=6, default_replication_factor=3)
     wanted = spec(on=with_defaults, config={}, ensure="Present")
     assert plan_single_topic(state(topic()), wanted).is_empty
     assert [len(replicas) for replicas in placed(plan_single_topic(state(), wanted))] == [3] * 6
@@ -197,7 +198,7 @@ def test_a_refusal_says_what_to_do() -> None:
 )
 def test_what_is_wrong_with_the_partitions_is_shown(stands: TopicState, found: str) -> None:
     """The message has the partition ids of the topic, the first twenty of them."""
-    refusals = plan_single_topic(state(stands), spec(partitions=30)).refusals
+    refusals = plan_single_topic(state(stands), spec(partitions=30, replicationFactor=None)).refusals
     assert [found in refusal.message for refusal in refusals] == [True]
 
 
@@ -217,7 +218,7 @@ GROWTH = {
 def test_what_forbids_growth(case: tuple[TopicState, str]) -> None:
     """A topic that is malformed or being changed gets no partitions, and the reason appears once."""
     stands, reason = case
-    found = plan_single_topic(state(stands), spec(partitions=4))
+    found = plan_single_topic(state(stands), spec(partitions=4, replicationFactor=None))
     assert (change_kinds(found), refusal_reasons(found)) == ([], [reason])
 
 
@@ -235,7 +236,7 @@ def test_growth_refused_leaves_the_config_to_be_done() -> None:
 
 
 def _create(brokers: tuple[Broker, ...], mode: RackAwareness = RackAwareness.ENFORCED, factor: int = 2) -> TopicPlan:
-    on = ClusterSpec("prod", cluster_id="ID", rack_awareness=mode)
+    on = ClusterSpec("prod", cluster_id=CLUSTER_ID, rack_awareness=mode)
     return plan_single_topic(state(brokers=brokers), spec(on=on, partitions=2, replicationFactor=factor))
 
 
@@ -253,7 +254,7 @@ def test_racks_on_some_brokers_only() -> None:
 @pytest.mark.parametrize("fields", [{"partitions": 4}, {"replicaAssignment": [[1, 2], [2, 3], [3, 4], [4, 5]]}])
 def test_expansion_is_always_enforced(mode: RackAwareness, fields: dict[str, Any]) -> None:
     """A partly racked cluster cannot expand, in any rack mode, and not by explicit lists either."""
-    on = ClusterSpec("prod", cluster_id="ID", rack_awareness=mode)
+    on = ClusterSpec("prod", cluster_id=CLUSTER_ID, rack_awareness=mode)
     refusals = plan_single_topic(state(topic(), brokers=PARTLY), spec(on=on, **fields)).refusals
     assert [(refusal.reason.value, refusal.field) for refusal in refusals] == [("RacksIncomplete", tuple(fields))]
 
@@ -287,7 +288,7 @@ def test_a_missing_broker_holds_back_placements() -> None:
 def test_a_missing_broker_that_is_meant() -> None:
     """With ``--without-brokers`` or ``excludeBrokers``, placements leave out the offline broker."""
     assert change_kinds(plan_single_topic(_rolling(), spec("new"), MISSING)) == ["CreateTopic"]
-    on = ClusterSpec("prod", cluster_id="ID", exclude_brokers=frozenset({9}))
+    on = ClusterSpec("prod", cluster_id=CLUSTER_ID, exclude_brokers=frozenset({9}))
     assert change_kinds(plan_single_topic(_rolling(), spec("new", on=on))) == ["CreateTopic"]
     assert refusal_reasons(plan_single_topic(_rolling(), spec("new"), RunOptions(without_brokers=frozenset({3})))) == [
         "BrokersMissing"
@@ -296,7 +297,7 @@ def test_a_missing_broker_that_is_meant() -> None:
 
 def test_excluded_brokers_get_no_new_replicas() -> None:
     """Excluded brokers get no replicas at creation, at growth or by explicit lists, and keep their present replicas."""
-    on = ClusterSpec("prod", cluster_id="ID", exclude_brokers=frozenset({2}))
+    on = ClusterSpec("prod", cluster_id=CLUSTER_ID, exclude_brokers=frozenset({2}))
     for run in (DEFAULT_OPTIONS, RunOptions(without_brokers=frozenset({5}))):
         out = {2} | run.without_brokers
         for wanted in (spec("new", on=on, partitions=30, replicationFactor=3), spec(on=on, partitions=30)):
@@ -387,9 +388,9 @@ def test_the_risk_of_growth(held: dict[str, str], wanted: dict[str, str], settin
     loss.
     """
     grown = topic(config=held)
-    static = cluster("prod", cluster_id="ID", broker_config=settings)
+    static = cluster("prod", cluster_id=CLUSTER_ID, broker_config=settings)
     for seen, on in (
-        (state(grown, broker_defaults=settings), cluster("prod", cluster_id="ID")),
+        (state(grown, broker_defaults=settings), cluster("prod", cluster_id=CLUSTER_ID)),
         (state(grown), static),
     ):
         assert plan_single_topic(seen, spec(on=on, partitions=4, config=wanted)).changes[0].assessment.risk is risk

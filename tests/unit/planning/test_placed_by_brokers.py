@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support.builders import cluster, plan, spec, state, topic
+from support.builders import CLUSTER_ID, cluster, plan, spec, state, topic
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 from topiarist.cli.formats import format_plans
@@ -29,7 +29,7 @@ PAIR = (UNPLACED, UNPLACED)
 
 def on(placement: Placement | None = Placement.BROKERS, **fields: Any) -> ClusterSpec:
     """Return a cluster that is reached through its brokers."""
-    return cluster("prod", cluster_id="ID", kafka=KafkaAccess("b:9092", placement=placement), **fields)
+    return cluster("prod", cluster_id=CLUSTER_ID, kafka=KafkaAccess("b:9092", placement=placement), **fields)
 
 
 def seen(*topics: Any, **fields: Any) -> ClusterState:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import (
+    CLUSTER_ID,
     PROD_CLUSTER,
     RACKED_BROKERS,
     change_kinds,
@@ -293,7 +294,7 @@ def test_internal_topics_are_not_created(name: str) -> None:
 
 def test_internal_topics_are_not_grown_nor_configured() -> None:
     """Growth and config changes of internal topics are refused, also with an empty list of protected names."""
-    free = cluster("prod", protected=(), cluster_id="ID")
+    free = cluster("prod", protected=(), cluster_id=CLUSTER_ID)
     seen = state(topic("__consumer_offsets", replica_lists("12"), "segment.ms", config={"segment.ms": "5"}))
     found = plan_single_topic(seen, spec("__consumer_offsets", on=free, partitions=2, config={"retention.ms": 9}))
     assert (change_kinds(found), refusal_reasons(found)) == ([], ["InternalTopic", "InternalTopic", "InternalTopic"])
@@ -303,7 +304,7 @@ def test_internal_topics_are_not_grown_nor_configured() -> None:
 def test_the_topic_of_the_records_is_internal(name: str) -> None:
     """A manifest changes topiarist's own topic as little as one of Kafka's, by default and by a name of its own."""
     access = KafkaAccess("b1:9092", records=RecordsTopic("records"))
-    free = replace(cluster("prod", protected=(), cluster_id="ID"), kafka=access)
+    free = replace(cluster("prod", protected=(), cluster_id=CLUSTER_ID), kafka=access)
     seen = state(topic(name, replica_lists("12"), "segment.ms", config={"segment.ms": "5"}))
     found = plan_single_topic(seen, spec(name, on=free, partitions=2, config={"retention.ms": 9}))
     assert (change_kinds(found), set(refusal_reasons(found))) == ([], {"InternalTopic"})
@@ -321,7 +322,7 @@ def test_protected_topics_may_be_created_and_configured() -> None:
         seen, spec("connect-offsets", partitions=9, config={"cleanup.policy": "delete", "retention.ms": 5})
     )
     assert (change_kinds(found), refusal_reasons(found)) == (["UpdateConfig"], ["ProtectedTopic", "ProtectedTopic"])
-    own = cluster("prod", protected=("mine-*",), cluster_id="ID")
+    own = cluster("prod", protected=("mine-*",), cluster_id=CLUSTER_ID)
     assert refusal_reasons(plan_single_topic(seen, spec("connect-offsets", on=own, partitions=4))) == []
 
 
@@ -455,7 +456,7 @@ def test_orphans() -> None:
 def test_a_cluster_without_an_id_to_guard_it() -> None:
     """The warning has the line to paste; without a ``Cluster`` document, there is no such line."""
     assert plan(state(), on=cluster("prod", version=(3, 9))).warnings == (
-        "no clusterId guards this cluster; add to spec: clusterId: ID",
+        "no clusterId guards this cluster; add to spec: clusterId: 7sYkPq0hTmWZkS3m1oX9Lw",
     )
     assert plan(state(), on=PROD_CLUSTER).warnings == ()
     assert plan(state(), on=ClusterSpec()).warnings == ()
@@ -463,7 +464,7 @@ def test_a_cluster_without_an_id_to_guard_it() -> None:
 
 def test_a_release_that_cannot_be() -> None:
     """A cluster with features newer than the declared release has a warning, after those of the adapter."""
-    old = cluster("prod", cluster_id="ID", version=(2, 8))
+    old = cluster("prod", cluster_id=CLUSTER_ID, version=(2, 8))
     assert plan(state(min_version=(2, 8)), on=old).warnings == ()
     assert plan(state(min_version=(3, 4), warnings=("odd",)), on=old).warnings == (
         "odd",
@@ -490,7 +491,7 @@ def test_a_plan_carries_what_it_rests_on() -> None:
     """
     seen = replace(state(), chroot="/kafka", controller=3, controller_epoch=42)
     found = plan(seen, spec(), run=RunOptions(owner="team"))
-    assert (found.cluster, found.cluster_id, found.chroot, found.owner) == ("prod", "ID", "/kafka", "team")
+    assert (found.cluster, found.cluster_id, found.chroot, found.owner) == ("prod", CLUSTER_ID, "/kafka", "team")
     assert (found.brokers, found.controller, found.controller_epoch) == (seen.brokers, 3, 42)
 
 

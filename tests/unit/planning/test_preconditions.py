@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import (
+    CLUSTER_ID,
     PROD_CLUSTER,
     RACKED_BROKERS,
     RACKLESS_BROKERS,
@@ -183,7 +184,7 @@ def test_a_new_topics_config_is_judged_by_the_brokers_of_the_moment() -> None:
 def test_a_release_that_the_plan_knew_of_is_not_forgotten() -> None:
     """The release that the plan detected is kept, because a single topic may prove less than all topics together."""
     seen = state(topic(config={"message.format.version": "3.0"}), min_version=(3, 0))
-    found = plan_single_topic(seen, spec(on=cluster("prod", cluster_id="ID"), config={"segment.ms": 5}))
+    found = plan_single_topic(seen, spec(on=cluster("prod", cluster_id=CLUSTER_ID), config={"segment.ms": 5}))
     alone = replace(seen, min_version=(2, 8))
     assert _from(seen, found, alone).validity is Validity.APPLICABLE
 
@@ -191,14 +192,14 @@ def test_a_release_that_the_plan_knew_of_is_not_forgotten() -> None:
 def test_a_release_that_shows_by_now_counts() -> None:
     """After an upgrade of the brokers, a value that was invalid before does not void the plan."""
     seen = state(topic(), min_version=(3, 0))
-    found = plan_single_topic(seen, spec(on=cluster("prod", cluster_id="ID"), config={"segment.ms": 5}))
+    found = plan_single_topic(seen, spec(on=cluster("prod", cluster_id=CLUSTER_ID), config={"segment.ms": 5}))
     upgraded = with_topic(replace(seen, min_version=(3, 6)), "orders", config={"local.retention.ms": "-1"})
     assert _from(seen, found, upgraded).validity is Validity.APPLICABLE
 
 
 def test_what_others_changed_is_judged_by_the_clusters_release() -> None:
     """The declared release validates the config: a value that an old release accepts does not void the plan."""
-    old = cluster("prod", cluster_id="ID", version=(2, 8))
+    old = cluster("prod", cluster_id=CLUSTER_ID, version=(2, 8))
     seen = state(topic(config={"flush.messages": "0"}))
     found = plan_single_topic(seen, spec(on=old, config={"segment.ms": 5}))
     assert _from(seen, found, _config(retention_ms="5")(seen)).validity is Validity.APPLICABLE
@@ -212,7 +213,7 @@ def test_what_others_changed_is_judged_as_the_plan_judged() -> None:
     found = plan_single_topic(lag, spec(config={"segment.ms": 5}))
     assert _from(lag, found, _config(min_compaction_lag_ms="9")(lag)).validity is Validity.APPLICABLE
     assert "min.compaction.lag.ms is 11" in _from(lag, found, _config(min_compaction_lag_ms="11")(lag)).message
-    free = cluster("prod", cluster_id="ID")
+    free = cluster("prod", cluster_id=CLUSTER_ID)
     for release, position in (((3, 0), Validity.CONFLICT), ((3, 5), Validity.CONFLICT), ((3, 6), Validity.APPLICABLE)):
         seen = state(topic(), min_version=release)
         found = plan_single_topic(seen, spec(on=free, config={"segment.ms": 5}))

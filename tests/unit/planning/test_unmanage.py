@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.states import cluster, spec, topic
+from support.builders import spec, state, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import topic_name_problem
 from topiarist.model.plan import ALL_TOPICS, ReleaseOwnership, Risk, RunOptions
@@ -18,10 +18,10 @@ from topiarist.planning.planner import make_plan
 from topiarist.planning.preconditions import simulate
 from topiarist.planning.without_specs import UnmanageRequest, parse_unmanage_request, plan_unmanage
 
-SEEN = cluster(
+SEEN = state(
     topic("legacy-a"),
     topic("legacy-b", owner="shop"),
-    topic("legacy-c", managed_keys=None),
+    topic("legacy-c", record=None),
     topic("made-again", record_valid=False),
     dangling_records={
         "gone": OwnershipRecord("default", deleted=True),
@@ -110,7 +110,7 @@ def test_releasing_is_safe_and_the_text_says_so() -> None:
 def test_a_closed_gate_keeps_every_record() -> None:
     """With a write block, every removal of a record is withheld with the message of the write block."""
     gate = WriteBlock(Reason.FROZEN, f"the cluster is {Freeze('inventory', 'ada', 'today')}")
-    closed = cluster(topic("orders"), write_block=gate)
+    closed = state(topic("orders"), write_block=gate)
     plan, _ = plan_unmanage(closed, "prod", parse_unmanage_request(["orders"]), RunOptions())
     assert not plan.has_changes
     assert plan.topics[0].refusals[0].message == "the cluster is frozen by ada since today: inventory"

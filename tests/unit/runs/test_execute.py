@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.states import cluster, spec, topic
+from support.builders import spec, state, topic
 from topiarist import throttle
 from topiarist.cli.terminal import Settings, TerminalListener
 from topiarist.errors import Exit, Reason, TopiaristError
@@ -25,7 +25,7 @@ from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
 from topiarist.runs import modes
 
-SEEN = cluster(topic("orders"), topic("clicks", identity="2"))
+SEEN = state(topic("orders"), topic("clicks", identity="2"))
 
 
 def untold(plan: TopicPlan, outcome: Outcome) -> None:
@@ -87,7 +87,7 @@ def test_the_id_of_a_created_topic_is_told_as_soon_as_it_is_known() -> None:
     topic of that name.
     """
     specs = [spec(name) for name in ("early", "late", "other", "without")]
-    made = make_plan(cluster(), ClusterSpec(), specs, RunOptions())
+    made = make_plan(state(), ClusterSpec(), specs, RunOptions())
     lists = {topic.topic: dict(enumerate(topic.new_replicas())) for topic in made.topics}
 
     def sight(name: str, *, taken: bool, **more: Any) -> TopicProgress:
@@ -123,7 +123,7 @@ def test_the_id_of_a_created_topic_is_told_as_soon_as_it_is_known() -> None:
 
 def test_an_id_that_was_known_before_is_nothing_new() -> None:
     """The wait does not report the id of a growing topic that already had its id in the plan."""
-    seen = cluster(topic("orders", topic_id="A"))
+    seen = state(topic("orders", topic_id="A"))
     grown = make_plan(seen, ClusterSpec(), [spec("orders", partitions=9)], RunOptions())
     (change,) = grown.topics[0].changes
     assert isinstance(change, AddPartitions)
@@ -153,7 +153,7 @@ def test_a_deletion_that_is_disabled_ends_the_waiting() -> None:
 
 def test_a_deletion_that_was_under_way_is_waited_for_too() -> None:
     """A run without changes waits for the deletion that an earlier run requested, and reports an outcome for it."""
-    under_way = ReconcileReport(plan(cluster(topic("orders"), pending_deletions=frozenset({"orders"}))))
+    under_way = ReconcileReport(plan(state(topic("orders"), pending_deletions=frozenset({"orders"}))))
     after = waited(Played({"orders": TopicProgress("1", True)}, {"orders": TopicProgress(None, False)}), under_way)
     assert after.outcomes == (Outcome("orders", Result.UNCHANGED),)
     late = waited(Played({"orders": TopicProgress("1", True)}), under_way, seconds=0)
@@ -402,9 +402,9 @@ def test_what_was_seen_while_writing_counts_if_the_run_ends_early() -> None:
 
 def test_what_is_waited_for_is_said_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
     """The messages use initialized, never usable or ready, and a quiet run prints none."""
-    state = cluster(topic("gone"), topic("orders"))
+    cluster_state = state(topic("gone"), topic("orders"))
     specs = [spec("gone", ensure="Absent"), spec("orders", partitions=5), spec("new", partitions=2)]
-    found = make_plan(state, ClusterSpec(), specs, RunOptions())
+    found = make_plan(cluster_state, ClusterSpec(), specs, RunOptions())
     sights = {"gone": TopicProgress(None, False), "new": new("new", 0, 1), "orders": new("orders", 3, 4)}
     for verbosity in (0, -1):
         settings = Settings(verbosity=verbosity)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support.states import PositionedSource, spec
+from support.builders import PositionedSource, spec
 from topiarist.desired import parse
 from topiarist.errors import FieldPath, Reason
 from topiarist.model import spec as spec_

@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator
 from msgspec.structs import replace
 
 import topiarist
-from support.states import CLUSTER_ID, cluster, six_brokers, spec, spread_replicas, topic
+from support.builders import CLUSTER_ID, RACKED_BROKERS, spec, spread_replicas, state, topic
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker
@@ -57,14 +57,14 @@ REFUSAL = Issue(Reason.DATA_LOSS, "may lose data", ("config", "retention.ms"), "
 
 def plan(*topics: TopicPlan) -> Plan:
     """Return a plan with these topics for six brokers."""
-    return Plan("prod-eu", CLUSTER_ID, chroot="/kafka", brokers=six_brokers(), topics=topics, unchanged=812)
+    return Plan("prod-eu", CLUSTER_ID, chroot="/kafka", brokers=RACKED_BROKERS, topics=topics, unchanged=812)
 
 
 def full() -> Plan:
     """Return a plan that uses every part of the format."""
     everything = TopicPlan(
         topic="clicks",
-        before=topic("clicks", 2, managed_keys=["retention.ms"]),
+        before=topic("clicks", 2, "retention.ms"),
         record_before=OwnershipRecord("default", ("retention.ms",)),
         record_after=OwnershipRecord("default", deleted=True),
         changes=EVERY,
@@ -122,9 +122,7 @@ def test_a_topic_in_full() -> None:
     """A topic has its identity, its ownership record, and every change with before, after, risk and explanation."""
     found = TopicPlan(
         topic="clicks",
-        before=topic(
-            "clicks", 2, managed_keys=["retention.ms"], identity="77", config={"flush.ms": "7", "segment.ms": "8"}
-        ),
+        before=topic("clicks", 2, "retention.ms", identity="77", config={"flush.ms": "7", "segment.ms": "8"}),
         record_before=OwnershipRecord("default", ("retention.ms",)),
         record_after=OwnershipRecord("default", ("flush.ms", "retention.ms")),
         changes=(GROW, UPDATE),
@@ -232,7 +230,7 @@ def test_the_fingerprint_is_over_everything_else() -> None:
     [
         replace(plan(), controller=7, controller_epoch=99),
         replace(plan(), load={1: Load(3, 9)}),
-        replace(plan(), brokers=(*six_brokers(), Broker(9, "z"))),
+        replace(plan(), brokers=(*RACKED_BROKERS, Broker(9, "z"))),
     ],
     ids=["controller", "load", "a broker that gets nothing"],
 )
@@ -244,10 +242,10 @@ def test_what_is_no_part_of_the_meaning_changes_no_byte(other: Plan) -> None:
 def test_the_same_input_gives_the_same_bytes() -> None:
     """State and specs in another order give the same document."""
     eu = ClusterSpec(name="prod-eu", version=(3, 9), default_config={"min.insync.replicas": "2"})
-    topics = [topic("a", 6), topic("b", 3, managed_keys=None, config={"flush.ms": "1"}), topic("c", 9)]
+    topics = [topic("a", 6), topic("b", 3, record=None, config={"flush.ms": "1"}), topic("c", 9)]
     specs = [spec("a", eu, partitions=9), spec("b", eu, config={"retention.ms": 1}), spec("c", eu), spec("d", eu)]
-    first = make_plan(cluster(*topics), eu, specs, RunOptions())
-    second = make_plan(cluster(*reversed(topics)), eu, list(reversed(specs)), RunOptions())
+    first = make_plan(state(*topics), eu, specs, RunOptions())
+    second = make_plan(state(*reversed(topics)), eu, list(reversed(specs)), RunOptions())
     assert dumps(encode_plans([first])) == dumps(encode_plans([second]))
     Draft7Validator(SCHEMA).validate(encode_plans([first]))
 
@@ -319,7 +317,7 @@ def test_of_a_clusters_document_only_what_judges_configs_is_told() -> None:
         allow_unknown_configs=("confluent.*",),
         broker_config={"log.retention.ms": "-1", "ssl.key.password": "hush", "log.dirs": "/var/lib/kafka"},
     )
-    text = dumps(encode_plans([make_plan(cluster(), eu, [spec("a", eu)], RunOptions())]))
+    text = dumps(encode_plans([make_plan(state(), eu, [spec("a", eu)], RunOptions())]))
     assert json.loads(text)["clusters"][0]["configRules"] == {
         "kafkaVersion": "3.8",
         "releaseAtLeast": "2.4",

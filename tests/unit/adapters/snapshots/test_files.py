@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from support.builders import state, topic
 from support.drift.small_fleet import SNAPSHOT_TIME as FLEET_TIME
 from support.snapshots import FULL_SIZES, FULL_STATE, SNAPSHOT_TIME, snapshot_error, snapshot_lines, write_snapshot_rows
-from support.states import cluster, topic
 from support.strategies import PlanInput, plan_inputs
 from topiarist.adapters.size_limits import REQUEST_LIMITS, build_list_limits
 from topiarist.adapters.snapshots import files
@@ -430,7 +430,7 @@ def test_what_is_no_snapshot_is_refused_at_its_line(tmp_path: Path, rows: list[b
 def test_problems_are_told_together(tmp_path: Path) -> None:
     """One error lists up to ten rows, with up to five problems each."""
     topics = [topic(f"topic-{number:02}") for number in range(30)]
-    rows = snapshot_lines(cluster(*topics))
+    rows = snapshot_lines(state(*topics))
     words = snapshot_error(
         load_snapshot, write_snapshot_rows(tmp_path, [rows[0], *(row.replace(b"false", b"5") for row in rows[1:])])
     )
@@ -499,9 +499,9 @@ def test_no_row_is_read_that_is_beyond_all_bounds(place: int, tmp_path: Path, mo
 
 def test_files_of_any_size_are_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading line by line and reading many lines at once give the same state."""
-    state = cluster(*(topic(f"t{number}") for number in range(2000)))
-    path = write_snapshot_rows(tmp_path, list(dump_snapshot(Snapshot("c", FLEET_TIME, state))))
+    cluster_state = state(*(topic(f"t{number}") for number in range(2000)))
+    path = write_snapshot_rows(tmp_path, list(dump_snapshot(Snapshot("c", FLEET_TIME, cluster_state))))
     many = load_snapshot(path)
     monkeypatch.setattr(files, "MAX_ROW_BYTES", path.stat().st_size // 2)
     assert load_snapshot(path) == many
-    assert many.state == state
+    assert many.state == cluster_state

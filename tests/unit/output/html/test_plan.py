@@ -14,10 +14,10 @@ import pytest
 from msgspec.structs import replace
 
 from support import plan_pages
+from support.builders import PositionedSource, spec, topic
 from support.drift.generated_reports import HOSTILE_TEXTS
 from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan
 from support.plans import plan as make_plan
-from support.states import PositionedSource, spec, topic
 from topiarist.errors import FieldPath, Reason
 from topiarist.kafka.types import Broker
 from topiarist.model.moves import MoveKind, ReplicaMove
@@ -335,7 +335,7 @@ MOVE = ReplicaMove("a", 7, (1, 2, 3), (2, 1, 4), (MoveKind.DRAIN, MoveKind.SPREA
 
 def wanted() -> TopicSpec:
     """Return the spec of a topic with a place in its file for each field."""
-    return spec("a", positions=POSITIONS, ensure="Present", config={"retention.ms": 3600000})
+    return spec("a", positions=POSITIONS, ensure="Present", partitions=3, config={"retention.ms": 3600000})
 
 
 def row_of(*changes: Change) -> PlanRow:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
+from support.builders import PositionedSource, spec, spread_replicas, topic
 from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan
 from support.repo.github_markdown import parse_page
-from support.states import PositionedSource, spec, spread_replicas, topic
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.kafka.types import Broker
@@ -236,7 +236,7 @@ def test_an_observed_topic_shows_its_own_changes_and_no_record() -> None:
     item = ConfigItem("retention.ms", None, "604800000", SAFE_ASSESSMENT, inherited=True)
     defaults = [existing_topic_plan(f"d{number}", UpdateConfig((item,))) for number in range(5)]
     observed = TopicPlan(
-        "watched", topic("watched", managed_keys=None), None, OWN_RECORD, (UpdateConfig((item,)),), observe_only=True
+        "watched", topic("watched", record=None), None, OWN_RECORD, (UpdateConfig((item,)),), observe_only=True
     )
     assert below(shown(plan(*defaults, observed)), "`watched`: observed, not applied: configure") == (
         "- **Safe**\n\n```diff\n@@ config @@\n+ retention.ms = 604800000  (7 days, from the cluster's defaults)\n```"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from support.builders import PositionedSource, spec, spread_replicas, topic
 from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan
-from support.states import PositionedSource, spec, spread_replicas, topic
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import (
@@ -132,7 +132,7 @@ def test_a_topic_has_its_record_its_usage_and_its_notices() -> None:
     """Below the risk a topic has the action on its record and its usage; below the diff its notices."""
     found = replace(
         existing_topic_plan("a", GROW),
-        before=topic("a", managed_keys=None),
+        before=topic("a", record=None),
         record_before=None,
         usage=("read by 2 groups", "1 GiB"),
         notices=(
@@ -234,7 +234,7 @@ def test_a_withheld_move_has_its_reasons() -> None:
 
 def test_many_records_are_one_safe_section() -> None:
     """Topics that differ only in their record are one section, after all that are riskier."""
-    records = [TopicPlan(name, topic(name, managed_keys=None), None, OWN_RECORD, (TakeOwnership(),)) for name in "abcd"]
+    records = [TopicPlan(name, topic(name, record=None), None, OWN_RECORD, (TakeOwnership(),)) for name in "abcd"]
     first, section = build_sections(plan(*records, existing_topic_plan("z", GROW)), ROOT)[:2]
     assert first.topics == ("z",)
     assert (section.priority, section.topics) == (3, ["a", "b", "c", "d"])

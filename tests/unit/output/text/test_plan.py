@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from support.builders import PositionedSource, spec, spread_replicas, topic
 from support.plans import DATA_LOSS_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan, render_plan
-from support.states import PositionedSource, spec, spread_replicas, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker
 from topiarist.model.moves import MoveKind, ReplicaMove
@@ -193,7 +193,7 @@ def test_adoption_is_one_line_a_topic() -> None:
     them.
     """
     topics = (
-        TopicPlan("a", topic("a", managed_keys=None), None, OWN_RECORD, (TakeOwnership(),)),
+        TopicPlan("a", topic("a", record=None), None, OWN_RECORD, (TakeOwnership(),)),
         TopicPlan("b", topic("b", owner="team-b"), OwnershipRecord("team-b"), OWN_RECORD, (TakeOwnership(),)),
         TopicPlan("c", topic("c"), OWN_RECORD, OwnershipRecord("default", ("flush.ms",)), (TakeOwnership(),)),
     )
@@ -210,7 +210,7 @@ def test_a_change_that_also_adopts_says_so() -> None:
     """A change that also adopts the topic shows the adoption, as part of the reviewed plan."""
     found = replace(
         existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,))),
-        before=topic("clicks", managed_keys=None),
+        before=topic("clicks", record=None),
         record_before=None,
     )
     assert "      record       adopt: the ownership record is written too\n" in render_plan(plan(found))
@@ -226,9 +226,7 @@ def test_observed_topics_are_marked_and_not_counted_as_work() -> None:
 
 def test_the_record_of_an_observed_topic_is_no_news() -> None:
     """An observed topic that differs only in its ownership record counts as unchanged."""
-    found = TopicPlan(
-        "watched", topic("watched", managed_keys=None), None, OWN_RECORD, (TakeOwnership(),), observe_only=True
-    )
+    found = TopicPlan("watched", topic("watched", record=None), None, OWN_RECORD, (TakeOwnership(),), observe_only=True)
     assert render_plan(plan(found, unchanged=1)) == "No changes: 2 topics match their manifests.\n"
 
 

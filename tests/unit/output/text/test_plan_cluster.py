@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from support.builders import CLUSTER_ID, PositionedSource, spec, spread_replicas, state, topic
 from support.plans import KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan, render_plan
-from support.states import CLUSTER_ID, PositionedSource, cluster, spec, spread_replicas, topic
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.types import Broker, ClusterMode
@@ -43,8 +43,7 @@ from topiarist.planning.planner import make_plan
 def test_many_adoptions_are_one_block() -> None:
     """Many topics with only a record to write are one block with their names."""
     topics = tuple(
-        TopicPlan(f"t{i:02}", topic(f"t{i:02}", managed_keys=None), None, OWN_RECORD, (TakeOwnership(),))
-        for i in range(14)
+        TopicPlan(f"t{i:02}", topic(f"t{i:02}", record=None), None, OWN_RECORD, (TakeOwnership(),)) for i in range(14)
     )
     assert render_plan(plan(*topics)) == (
         "  = 14 topics      adopt (ownership record only)                            Safe\n"
@@ -60,7 +59,7 @@ def test_a_danger_is_a_warning_though_its_topic_has_no_block() -> None:
     """Of many adoptions, the topic that may be the state of other software is named with the message."""
     notice = Issue(Reason.MAY_NEED_PROTECTION, "named like the state of other software")
     topics = tuple(
-        TopicPlan(name, topic(name, managed_keys=None), None, OWN_RECORD, (TakeOwnership(),), notices=notices)
+        TopicPlan(name, topic(name, record=None), None, OWN_RECORD, (TakeOwnership(),), notices=notices)
         for name, notices in (("a", ()), ("b", ()), ("my-offsets", (notice,)), ("z", ()))
     )
     assert "  warning          my-offsets: named like the state of other software\n" in render_plan(plan(*topics))
@@ -443,13 +442,13 @@ def test_whatever_a_cluster_holds_only_printable_text_comes_out(
 
 def test_a_real_plan_keeps_within_the_page_and_is_the_same_each_time() -> None:
     """A plan from state and specs has at most 80 columns, and identical bytes for identical input."""
-    state = cluster(
-        topic("payments", 6), topic("audit", 48), topic("others", 3, managed_keys=None, config={"retention.ms": "9"})
+    cluster_state = state(
+        topic("payments", 6), topic("audit", 48), topic("others", 3, record=None, config={"retention.ms": "9"})
     )
     eu = ClusterSpec(name="prod-eu", version=(3, 9), default_config={"min.insync.replicas": "2"})
     specs = [spec("orders", eu, partitions=12), spec("payments", eu, partitions=12), spec("audit", eu, partitions=12)]
     specs.append(spec("others", eu, config={"retention.ms": 3600000}))
-    first = format_plans([make_plan(state, eu, specs, RunOptions())], TextLayout())
-    assert first == format_plans([make_plan(state, eu, specs, RunOptions())], TextLayout())
+    first = format_plans([make_plan(cluster_state, eu, specs, RunOptions())], TextLayout())
+    assert first == format_plans([make_plan(cluster_state, eu, specs, RunOptions())], TextLayout())
     assert max(map(len, first.splitlines())) <= 80
     assert "Plan: 1 to create, 1 to grow" in first

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from support.builders import plan, spec, state, topic
+from support.builders import CLUSTER_ID, plan, spec, state, topic
 from topiarist.errors import Reason
 from topiarist.model.plan import Plan
 from topiarist.model.state import WriteBlock
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_summaries, format_topic_lines
 
-HEADER = "prod   cluster ID, 6 brokers in 3 racks, no controller\n"
+HEADER = f"prod   cluster {CLUSTER_ID}, 6 brokers in 3 racks,\n       controller 1, epoch 42\n"
 LOSSES = "1 change may lose data:{}\n    old\n"
 
 
@@ -50,7 +50,10 @@ def test_many_topics_have_a_line_each() -> None:
     found = format_topic_lines(
         [plan(state(*(topic(f"t{n}", record=None) for n in range(9))), *map(spec, TS))], TextLayout()
     )
-    assert [line.split()[:2] for line in found.splitlines() if line.startswith("  ")] == [["=", name] for name in TS]
+    assert [line.split()[:2] for line in found.splitlines() if line.startswith("  ")] == [
+        ["controller", "1,"],
+        *(["=", name] for name in TS),
+    ]
 
 
 TS = [f"t{number}" for number in range(9)]

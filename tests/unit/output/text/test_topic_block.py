@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from support.builders import PositionedSource, topic
 from support.plans import (
     DATA_LOSS_RISK,
     KEY_REMAPPING_RISK,
@@ -17,7 +18,6 @@ from support.plans import (
     plan,
     render_plan,
 )
-from support.states import PositionedSource, topic
 from topiarist.errors import Reason
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.plan import (
@@ -202,7 +202,7 @@ def test_a_change_that_also_adopts_keeps_its_block() -> None:
     """A topic that a shared default changes and that is adopted with it has a block of its own."""
     grouped = GroupedItems(defaults={("flush.ms", "2"): ()})
     own = existing_topic_plan("a", UpdateConfig((SHARED,)))
-    adopted = replace(own, before=topic("a", managed_keys=None), record_before=None)
+    adopted = replace(own, before=topic("a", record=None), record_before=None)
     assert [grouped.has_ungrouped_changes(each) for each in (own, adopted)] == [False, True]
     watched = replace(own, observe_only=True)
     assert grouped.has_ungrouped_changes(watched)
@@ -217,7 +217,7 @@ def test_a_change_that_also_adopts_keeps_its_block() -> None:
 )
 def test_the_action_on_a_record_in_words(before: str | None, after: str, action: str) -> None:
     """Without an owner a topic is adopted, from another one it is taken, and from the same one it is kept."""
-    seen = topic("a", managed_keys=None if before is None else (), owner=before or "")
+    seen = topic("a", 3, **{"record": None} if before is None else {"owner": before})
     found = TopicPlan("a", seen, None, OwnershipRecord(after), (TakeOwnership(),))
     only = f"{action} (ownership record only)" if action else "update the ownership record"
     assert view_topic(found).action == only

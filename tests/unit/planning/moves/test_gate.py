@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support.builders import RACKLESS_BROKERS, cluster, plan, replica_lists, spec, state, topic
+from support.builders import CLUSTER_ID, RACKLESS_BROKERS, cluster, plan, replica_lists, spec, state, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import LeaderChange, MoveKind, MoveSettings, ReplicaMove
@@ -255,7 +255,11 @@ def test_raises_lowers_and_reorders_are_found_under_way() -> None:
 
 
 DRAINING = cluster(
-    "prod", cluster_id="ID", version=(3, 9), moves=MoveSettings(frozenset(MoveKind), 1000), drain_brokers=frozenset({6})
+    "prod",
+    cluster_id=CLUSTER_ID,
+    version=(3, 9),
+    moves=MoveSettings(frozenset(MoveKind), 1000),
+    drain_brokers=frozenset({6}),
 )
 LISTS_OF_PLAN = replica_lists("61", "12", "26")
 HEALTHY = {partition: PartitionState(replicas[0], replicas) for partition, replicas in enumerate(LISTS_OF_PLAN)}

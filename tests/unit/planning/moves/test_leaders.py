@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import (
+    CLUSTER_ID,
     PROD_CLUSTER,
     RACKLESS_BROKERS,
     change_kinds,
@@ -274,7 +275,11 @@ def test_an_interrupted_run_leaves_the_election() -> None:
 
 
 DRAINING = cluster(
-    "prod", cluster_id="ID", version=(3, 9), moves=MoveSettings(frozenset(MoveKind), 1000), drain_brokers=frozenset({6})
+    "prod",
+    cluster_id=CLUSTER_ID,
+    version=(3, 9),
+    moves=MoveSettings(frozenset(MoveKind), 1000),
+    drain_brokers=frozenset({6}),
 )
 LISTS = replica_lists("61", "12")
 

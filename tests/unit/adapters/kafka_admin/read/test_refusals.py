@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.metadata.metadata import MetadataResponse
 from msgspec.structs import replace
 
-from support.builders import PROD_CLUSTER, plan, spec, state, topic
+from support.builders import CLUSTER_ID, PROD_CLUSTER, plan, spec, state, topic
 from support.kafka.fake_kafka import FakeKafka
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID
 from topiarist.adapters.kafka_admin.protocol import messages
@@ -49,7 +49,7 @@ def allowed(on_cluster: Some = ALL, on_topic: Some = ALL) -> Any:
     answer = MetadataResponse(
         throttle_time_ms=0,
         brokers=[],
-        cluster_id="ID",
+        cluster_id=CLUSTER_ID,
         controller_id=1,
         topics=[
             topic_answer(
@@ -167,7 +167,7 @@ def test_remote_storage_needs_brokers_that_have_it(code: int, value: str | None,
     """A creation and a change are refused without tiered storage; what may not be read refuses nothing."""
     configs = [reply(name="remote.log.storage.system.enable", value=value)] if value else []
     answer = reply(results=[reply(error_code=code, configs=configs)])
-    metadata = reply(topics=[], brokers=[reply(node_id=1, rack=None)], controller_id=1, cluster_id="ID")
+    metadata = reply(topics=[], brokers=[reply(node_id=1, rack=None)], controller_id=1, cluster_id=CLUSTER_ID)
     session = ScriptedSession({"Metadata": metadata, "DescribeConfigs": answer})
     on = replace(PROD_CLUSTER, broker_config={"remote.log.storage.system.enable": "true"})
     wanted = [

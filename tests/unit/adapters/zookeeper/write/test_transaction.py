@@ -16,7 +16,7 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
-from support.states import cluster, spec, spread_replicas, topic
+from support.builders import spec, spread_replicas, state, topic
 from topiarist.adapters import own_values
 from topiarist.adapters.zookeeper.codec import paths, topics
 from topiarist.adapters.zookeeper.codec.topics import decode_config, encode_config
@@ -94,7 +94,7 @@ def test_a_create() -> None:
 
     The znodes of the topic must be absent, because they are created and not set.
     """
-    plan = planned(cluster(), partitions=1)
+    plan = planned(state(), partitions=1, replicationFactor=3)
     assert len(brokers(plan)) == 3
     assert words(plan, NOTHING) == [
         *FENCE,
@@ -109,7 +109,7 @@ def test_a_create() -> None:
 
 def test_a_create_over_what_an_earlier_topic_left() -> None:
     """A leftover config and record are set at the versions read; the topic itself is always created."""
-    plan = planned(cluster())
+    plan = planned(state())
     left = STANDING._replace(topic=ReadFailure.MISSING)
     assert words(plan, left)[-3:] == [
         "set /config/topics/orders @6",
@@ -120,7 +120,7 @@ def test_a_create_over_what_an_earlier_topic_left() -> None:
 
 def test_growth() -> None:
     """Growth sets the topic at its version, and checks the config with managed keys at its own version."""
-    plan = planned(cluster(topic("orders")), partitions=4)
+    plan = planned(state(topic("orders")), partitions=4)
     assert words(plan, STANDING) == [
         *FENCE,
         *brokers(plan),
@@ -149,7 +149,7 @@ def test_a_nudge() -> None:
 
 def test_a_config_change_keeps_all_other_keys() -> None:
     """Brokers take the whole map: it is the one just read, with the keys of the plan changed."""
-    plan = planned(cluster(topic("orders")), config={"segment.ms": 8})
+    plan = planned(state(topic("orders")), config={"segment.ms": 8})
     (written,) = [step for step in build_operations(plan, STANDING, SITE) if step.path == "/config/topics/orders"]
     assert (written.type, written.version) == (OperationType.SET, 6)
     assert decode_config(written.data) == {"retention.ms": "7", "segment.ms": "8"}
@@ -157,7 +157,7 @@ def test_a_config_change_keeps_all_other_keys() -> None:
 
 def test_a_config_change_of_a_topic_without_config_znode() -> None:
     """The znode is created with the keys of the plan."""
-    plan = planned(cluster(topic("orders")), config={"retention.ms": 9})
+    plan = planned(state(topic("orders")), config={"retention.ms": 9})
     steps = build_operations(plan, STANDING._replace(config=ReadFailure.MISSING), SITE)
     (made,) = [step for step in steps if step.path == "/config/topics/orders"]
     assert (made.type, made.data) == (OperationType.CREATE, encode_config({"retention.ms": "9"}))
@@ -177,7 +177,7 @@ def test_the_request_is_checked_where_it_must_not_name_the_topic(
     fields: dict[str, Any], nodes: TopicZnodes, checked: bool
 ) -> None:
     """The reassignment request is checked at the version read, after the fence; without a request there is no check."""
-    plan = planned(cluster(topic("orders")) if nodes is STANDING else cluster(), **fields)
+    plan = planned(state(topic("orders")) if nodes is STANDING else state(), **fields)
     check = Operation(OperationType.CHECK, "/admin/reassign_partitions", version=3)
     steps = build_operations(plan, nodes, SITE, request_version=3)
     assert (check in steps) is checked
@@ -186,20 +186,20 @@ def test_the_request_is_checked_where_it_must_not_name_the_topic(
 
 def test_a_config_that_is_not_there_is_not_checked() -> None:
     """Growth of a topic without a config znode does not check the config."""
-    plan = planned(cluster(topic("orders")), partitions=4)
+    plan = planned(state(topic("orders")), partitions=4)
     without = words(plan, STANDING._replace(config=ReadFailure.MISSING))
     assert without == [step for step in words(plan, STANDING) if "/config/topics/" not in step]
 
 
 def test_a_release() -> None:
     """Unmanage deletes the ownership record at the version read, behind the fence, and does not check the topic."""
-    plan = plan_unmanage(cluster(topic("orders")), "", parse_unmanage_request(["orders"]), RunOptions())[0].topics[0]
+    plan = plan_unmanage(state(topic("orders")), "", parse_unmanage_request(["orders"]), RunOptions())[0].topics[0]
     assert words(plan, STANDING) == [*FENCE, "delete /topiarist/topics/orders @7"]
 
 
 def test_a_config_change() -> None:
     """A config change has one set and one notification in one transaction, and checks the version of the topic."""
-    plan = planned(cluster(topic("orders", config={"retention.ms": "7"})), config={"retention.ms": 8})
+    plan = planned(state(topic("orders", config={"retention.ms": "7"})), config={"retention.ms": 8})
     assert words(plan, STANDING) == [
         *FENCE,
         "set /config/topics/orders @6",
@@ -213,15 +213,15 @@ def test_a_config_change() -> None:
 
 def test_a_config_that_was_never_there_is_made() -> None:
     """A missing config znode is created, because Kafka reads it as an empty config."""
-    plan = planned(cluster(topic("orders")), config={"retention.ms": 8})
+    plan = planned(state(topic("orders")), config={"retention.ms": 8})
     assert "create /config/topics/orders" in words(plan, STANDING._replace(config=ReadFailure.MISSING))
 
 
 def test_a_deletion() -> None:
     """A deletion checks the topic and its first partition, and writes the deletion request and the deletion record."""
-    plan = planned(cluster(topic("orders")), ensure="Absent")
-    state = node(b"{}", 9)
-    assert words(plan, STANDING, state) == [
+    plan = planned(state(topic("orders")), ensure="Absent")
+    cluster_state = node(b"{}", 9)
+    assert words(plan, STANDING, cluster_state) == [
         *FENCE,
         "check /brokers/topics/orders/partitions/0/state @9",
         "create /admin/delete_topics/orders",
@@ -229,13 +229,13 @@ def test_a_deletion() -> None:
         "check /config/topics/orders @6",
         "set /topiarist/topics/orders @7",
     ]
-    record = build_operations(plan, STANDING, SITE, state)[-1]
+    record = build_operations(plan, STANDING, SITE, cluster_state)[-1]
     assert record.data == b'{"version":1,"owner":"default","config":[],"ensure":"Absent"}'
 
 
 def test_an_adoption_writes_the_record_only() -> None:
     """An adoption writes only the record, and checks that topic and config are those that were read."""
-    plan = planned(cluster(topic("orders", managed_keys=None)))
+    plan = planned(state(topic("orders", record=None)))
     assert words(plan, STANDING._replace(record=ReadFailure.MISSING)) == [
         *FENCE,
         "check /brokers/topics/orders @5",
@@ -247,7 +247,7 @@ def test_an_adoption_writes_the_record_only() -> None:
 def test_brokers_that_are_not_registered_cannot_be_checked() -> None:
     """An unregistered broker of an explicit assignment, which the run allows, has no check."""
     wanted = spec("orders", partitions=None, replicationFactor=None, replicaAssignment=[[1, 99]])
-    (plan,) = make_plan(cluster(), ClusterSpec(), [wanted], RunOptions(allow_unknown_brokers=True)).topics
+    (plan,) = make_plan(state(), ClusterSpec(), [wanted], RunOptions(allow_unknown_brokers=True)).topics
     assert plan.changes
     assert [word for word in words(plan, NOTHING) if "/brokers/ids/" in word] == ["check /brokers/ids/1"]
 
@@ -256,7 +256,7 @@ def test_brokers_that_are_not_registered_cannot_be_checked() -> None:
 def test_new_nodes_get_the_acl_of_their_siblings(fields: dict[str, Any]) -> None:
     """New znodes get the ACL of their siblings, never kazoo's open default, and each set has a version."""
     acls = {parent: ((31, "sasl", parent),) for parent in ACLS}
-    plan = planned(cluster(topic("orders", config={"retention.ms": "7"})), **fields)
+    plan = planned(state(topic("orders", config={"retention.ms": "7"})), **fields)
     for step in build_operations(plan, STANDING, SITE._replace(acls=acls)):
         if step.type is OperationType.CREATE:
             assert step.acl == ((31, "sasl", step.path.rpartition("/")[0]),)
@@ -437,7 +437,7 @@ def nodes(czxid: int | None) -> TopicZnodes:
 
 def planned_creation(**fields: Any) -> TopicPlan:
     """Return a change to the topic ``orders``."""
-    return make_plan(cluster(topic("orders")), ClusterSpec(), [spec("orders", **fields)], RunOptions()).topics[0]
+    return make_plan(state(topic("orders")), ClusterSpec(), [spec("orders", **fields)], RunOptions()).topics[0]
 
 
 @pytest.mark.parametrize(
@@ -465,5 +465,5 @@ def test_what_was_done_was_done_to_the_topic_that_was_meant(
 @pytest.mark.parametrize("looked", [None, Znode(b"", 8, 9, 0, 1, 0)])
 def test_a_release_is_done_whatever_became_of_the_topic(looked: Znode | None) -> None:
     """Unmanage succeeds for a deleted or recreated topic, because it removes only the ownership record."""
-    released, _ = plan_unmanage(cluster(topic("orders")), "prod", UnmanageRequest(("orders",)), RunOptions())
+    released, _ = plan_unmanage(state(topic("orders")), "prod", UnmanageRequest(("orders",)), RunOptions())
     assert transaction.committed_outcome(released.topics[0], nodes(7), looked).result is Result.DONE
