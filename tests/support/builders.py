@@ -22,7 +22,7 @@ from topiarist.planning.planner import make_plan
 from topiarist.planning.preconditions import CurrentTopic, simulate
 from topiarist.ports import Cluster
 
-CLUSTER_ID = "7sYkPq0hTmWZkS3m1oX9Lw"
+CLUSTER_ID = "ID"
 
 RACKED_BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", start=1))
 """Six brokers in three racks."""

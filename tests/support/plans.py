@@ -8,7 +8,7 @@ from topiarist.model.state import OwnershipRecord
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans
 
-HEADER = f"prod-eu   cluster {CLUSTER_ID}, 6 brokers in 3 racks,\n          controller 1, epoch 42\n\n"
+HEADER = f"prod-eu   cluster {CLUSTER_ID}, 6 brokers in 3 racks, controller 1, epoch 42\n\n"
 KEY_REMAPPING_RISK = RiskAssessment(Risk.DISRUPTIVE, "keys map to other partitions")
 DATA_LOSS_RISK = RiskAssessment(Risk.DATA_LOSS, "messages older than 1 hour will be deleted")
 RETENTION_CHANGE = ConfigItem("retention.ms", "86400000", "3600000", DATA_LOSS_RISK)

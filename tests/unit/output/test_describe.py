@@ -248,7 +248,7 @@ def of(state: ClusterState, found: TopicInspection | None, **wanted: Any) -> Des
 
 def page_of(found: Description, page: TextLayout | None = None) -> list[str]:
     """Return the lines below the head."""
-    return format_descriptions([found], page or TextLayout()).split("\n")[3:]
+    return format_descriptions([found], page or TextLayout()).split("\n")[2:]
 
 
 def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
@@ -664,7 +664,7 @@ def test_a_long_name_uses_the_whole_page() -> None:
     for length, parts in ((15, []), (16, [16]), (78, [78]), (79, [78, 1])):
         name = "n" * length
         found = describe(state(topic(name)), EU, ResolvedTopic(name), None, None, "default")
-        lines = format_descriptions([found], TextLayout(spare_width=0)).splitlines()[3:]
+        lines = format_descriptions([found], TextLayout(spare_width=0)).splitlines()[2:]
         assert lines[: len(parts)] == [f"  {'n' * part}" for part in parts]
         phase = f"{'':19}exists; its partition states are not known"
         assert lines[len(parts)] == (phase if parts else f"  {name}{phase[length + 2 :]}")

@@ -456,7 +456,7 @@ def test_orphans() -> None:
 def test_a_cluster_without_an_id_to_guard_it() -> None:
     """The warning has the line to paste; without a ``Cluster`` document, there is no such line."""
     assert plan(state(), on=cluster("prod", version=(3, 9))).warnings == (
-        "no clusterId guards this cluster; add to spec: clusterId: 7sYkPq0hTmWZkS3m1oX9Lw",
+        "no clusterId guards this cluster; add to spec: clusterId: ID",
     )
     assert plan(state(), on=PROD_CLUSTER).warnings == ()
     assert plan(state(), on=ClusterSpec()).warnings == ()

@@ -163,7 +163,7 @@ def test_the_bytes_of_a_plan() -> None:
         '  "clusters": [\n'
         "    {\n"
         '      "name": "prod-eu",\n'
-        '      "clusterId": "7sYkPq0hTmWZkS3m1oX9Lw",\n'
+        '      "clusterId": "ID",\n'
         '      "chroot": "/kafka",\n'
         '      "mode": "ZooKeeper",\n'
         '      "via": "ZooKeeper",\n'

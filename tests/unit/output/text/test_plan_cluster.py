@@ -151,8 +151,7 @@ def test_a_closed_cluster_is_said_once() -> None:
     )
     text = format_plans([closed], TextLayout())
     assert text == (
-        f"prod-eu   cluster {CLUSTER_ID}, 6 brokers in 3 racks,\n"
-        "          controller 1, epoch 42\n"
+        f"prod-eu   cluster {CLUSTER_ID}, 6 brokers in 3 racks, controller 1, epoch 42\n"
         "  write block: KRaftMigration: /migration exists: the cluster is on its way to\n"
         "  KRaft; nothing is written\n"
         "\n"
@@ -385,7 +384,7 @@ def test_several_clusters_end_with_all_of_them() -> None:
 def test_a_cluster_with_a_long_name_has_it_on_a_line_of_its_own() -> None:
     """The header of a cluster with a name of half a page stays within the page."""
     text = format_plans([replace(plan(), cluster="c" * 200)], TextLayout(spare_width=0))
-    assert text.startswith("c" * 80 + "\n" + "c" * 80 + "\n" + "c" * 40 + "\n    cluster 7sYk")
+    assert text.startswith("c" * 80 + "\n" + "c" * 80 + "\n" + "c" * 40 + "\n    cluster ID,")
 
 
 def test_summaries_break_between_their_parts() -> None:
