@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import states
+from support import builders
 from support.examples import examples
 from support.strategies import UNUSUAL_NAMES, clusters
 from topiarist.adapters.manifests import loader, yaml_text
@@ -161,7 +161,7 @@ BACKSTAGE_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 )
 def test_names_of_entities(clusters: list[str], topics: list[str]) -> None:
     """Every topic of every cluster gets a name that Backstage accepts and, whatever its case, has once."""
-    specs = [states.spec(topic, ClusterSpec(cluster)) for cluster in clusters for topic in topics]
+    specs = [builders.spec(topic, ClusterSpec(cluster)) for cluster in clusters for topic in topics]
     entities = build_entities(specs, {entity_key(each): "shop" for each in specs}, lambda _: "")
     names = [entity["metadata"]["name"] for entity in entities]
     assert len({name.lower() for name in names}) == len(specs)

@@ -34,7 +34,7 @@ from topiarist.output import ci
 from topiarist.output.ci import to_json, to_sarif
 from topiarist.output.text.layout import format_diagnostics
 from topiarist.text import sanitize
-from unit.output.markdown.test_escape import outside
+from unit.output.markdown.test_sections import outside
 
 FEWER = Issue(Reason.FEWER_PARTITIONS, "48 -> 12 partitions", ("partitions",), "set partitions: 48")
 FOLDER = "/repo"

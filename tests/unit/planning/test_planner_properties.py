@@ -15,7 +15,7 @@ from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.kafka import config_rules
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
-from topiarist.kafka.types import are_unplaced
+from topiarist.kafka.types import UNPLACED, are_unplaced
 from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Plan, UpdateConfig
 from topiarist.model.state import TopicState
 from topiarist.planning.planner import make_plan
@@ -155,7 +155,9 @@ def test_growth_only_adds_to_sound_topics(world: PlanInput) -> None:
                 assert not before.reassigning_partitions
                 assert not before.unknown_fields
                 assert topic.topic not in world.state.reassigning_topics | world.state.pending_deletions
-                assert (change.before, change.first_replicas) == (len(before.replicas), before.replicas[0])
+                has_lists = world.state.capabilities.growth_lists.is_given
+                first = before.replicas[0] if has_lists else (UNPLACED,) * len(before.replicas[0])
+                assert (change.before, change.first_replicas) == (len(before.replicas), first)
                 assert {len(replicas) for replicas in change.replicas} == {len(before.replicas[0])}
 
 

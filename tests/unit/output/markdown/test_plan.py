@@ -35,7 +35,7 @@ from topiarist.model.plan import (
 from topiarist.model.spec import ClusterSpec, find_origin
 from topiarist.model.state import WriteBlock
 from topiarist.output.markdown import plan as plan_
-from unit.output.markdown.test_escape import outside
+from unit.output.markdown.test_sections import outside
 
 ROOT = "/repo"
 FEWER = Issue(
