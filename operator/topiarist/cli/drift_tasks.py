@@ -279,15 +279,14 @@ def _format_text(names: Sequence[str], rows: Sequence[ValueRow], shown: Sequence
 
 def _describe(row: ValueRow, name: str) -> str:
     from topiarist.drift.cross_cluster import TOPIC_FIELD
-    from topiarist.output.text.layout import humanize_config_value
+    from topiarist.output.text.layout import with_units
 
     if name not in row.values:
         return "-"
     value = row.values[name]
     if value is None:
         return "missing" if row.field == TOPIC_FIELD else "not set"
-    words = humanize_config_value(row.field.removeprefix("config."), value)
-    return f"{value} ({words})" if words else value
+    return with_units(row.field.removeprefix("config."), value)
 
 
 def _format_json(names: Sequence[str], rows: Sequence[ValueRow], shown: Sequence[ValueRow]) -> str:

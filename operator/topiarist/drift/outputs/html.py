@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from topiarist.drift.causes import Causes
 from topiarist.drift.findings import PLACEMENT_CLASSES, FindingRow
 from topiarist.output.html import plan
-from topiarist.output.text.layout import humanize_config_value
+from topiarist.output.text.layout import with_units
 from topiarist.schema import load
 
 MAX_FINDINGS = 20_000
@@ -252,8 +252,7 @@ def _add_units(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(4096)
 def _add_unit(field: str, value: str | None) -> str | None:
-    words = "" if value is None else humanize_config_value(field.removeprefix("config."), value)
-    return f"{value} ({words})" if words else value
+    return None if value is None else with_units(field.removeprefix("config."), value)
 
 
 def _difference_document(difference: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from topiarist.errors import Location, Reason
 from topiarist.model.plan import ImpliedTopic, Plan, TopicPlan
 from topiarist.output import groups
-from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, humanize_config_value
+from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, with_units
 from topiarist.output.text.plan import format_summary_line
 from topiarist.output.view import (
     CLUSTER_WIDE_REASONS,
@@ -437,10 +437,7 @@ def _list_values(change: ChangeView) -> tuple[list[str], list[str]]:
 
 def _with_units(key: str, text: str | None) -> str:
     """Return a config value as Kafka stores it, with its value in units for people if it has one."""
-    if text is None:
-        return BROKER_DEFAULT
-    units = humanize_config_value(key, text)
-    return f"{text} ({units})" if units else text or '""'
+    return BROKER_DEFAULT if text is None else with_units(key, text) or '""'
 
 
 def _shorten(lines: Sequence[str]) -> list[str]:

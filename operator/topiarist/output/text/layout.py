@@ -255,6 +255,12 @@ def humanize_config_value(key: str, text: str) -> str:
     return "" if words.startswith(f"{text} ") else words
 
 
+def with_units(key: str, text: str) -> str:
+    """Return a config value with its value in units beside it, if it has one: ``604800000 (7 days)``."""
+    words = humanize_config_value(key, text)
+    return f"{text} ({words})" if words else text
+
+
 def join_sections(sections: Iterable[Iterable[str]]) -> str:
     """Return sections of lines as text that ends with a newline, with an empty line between them.
 
