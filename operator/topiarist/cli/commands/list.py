@@ -21,9 +21,11 @@ from topiarist.model.usage import DAY_S
 from topiarist.text import quote
 
 if TYPE_CHECKING:
+    from topiarist.desired.resolve import Desired
     from topiarist.inspection.check import UpgradeReport
     from topiarist.model.spec import ClusterSpec, TopicSpec
     from topiarist.ports import PartitionInspector
+    from topiarist.runs.sessions import ClusterSessions
 
 
 # The ``topiarist upgrade-check`` command: find topic configs that an upgrade of Kafka refuses, drops or changes.
@@ -95,22 +97,27 @@ def _check_offline(settings: Settings, target: KafkaVersion) -> tuple[list[Upgra
 
 def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[UpgradeReport], Exit]:
     from topiarist.inspection.check import check_upgrade
+
+    desired, fleet = _open_clusters(settings)
+
+    def check(name: str, cluster: PartitionInspector) -> UpgradeReport:
+        specs = desired.specs[name] if settings.paths else ()
+        return check_upgrade(fleet.read(name, cluster), fleet.specs[name], target, specs)
+
+    with fleet:
+        reports = fleet.map_clusters(check)
+    return list(reports.values()), fleet.error_code
+
+
+def _open_clusters(settings: Settings) -> tuple[Desired, ClusterSessions]:
+    """Return the specs of the run's manifests, none without paths, and the sessions of its clusters."""
     from topiarist.runs.inputs import load_if_given, require_addresses
     from topiarist.runs.sessions import ClusterSessions
 
     listener = terminal.TerminalListener(settings)
     desired = load_if_given(settings, listener, with_policies=False).desired
-    clusters = desired.clusters
-    require_addresses(clusters, settings)
-
-    def check(name: str, cluster: PartitionInspector) -> UpgradeReport:
-        return check_upgrade(
-            fleet.read(name, cluster), clusters[name], target, desired.specs[name] if settings.paths else ()
-        )
-
-    with ClusterSessions(clusters, settings, listener, keep_open=False) as fleet:
-        reports = fleet.map_clusters(check)
-    return list(reports.values()), fleet.error_code
+    require_addresses(desired.clusters, settings)
+    return desired, ClusterSessions(desired.clusters, settings, listener, keep_open=False)
 
 
 def _parse_states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
@@ -194,9 +201,6 @@ def command(
     too. A topic is listed if it matches one value of each given option. Writes nothing: read-only credentials are
     enough. A snapshot has no leaders and ISRs.
     """
-    from topiarist.runs.inputs import load_if_given, require_addresses
-    from topiarist.runs.sessions import ClusterSessions
-
     if dormant_for is not None:
         states |= {TopicFlag.DORMANT.value}
     chosen = RowFilter(patterns, frozenset(owners), _parse_labels(labels), states, dormant_for)
@@ -205,15 +209,12 @@ def command(
         raise click.UsageError("dormant topics are found in snapshots with usage: snapshot --evidence, then --snapshot")
     if chosen.labels and not settings.paths:
         raise click.UsageError("--label selects by labels of manifests: give the files or folders with the manifests")
-    listener = terminal.TerminalListener(settings)
-    desired = load_if_given(settings, listener, with_policies=False).desired
-    clusters = desired.clusters
-    require_addresses(clusters, settings)
+    desired, fleet = _open_clusters(settings)
 
     def look(name: str, cluster: PartitionInspector) -> TopicList:
-        return _list_topics(cluster, clusters[name], desired.specs[name] if settings.paths else None, chosen)
+        return _list_topics(cluster, fleet.specs[name], desired.specs[name] if settings.paths else None, chosen)
 
-    with ClusterSessions(clusters, settings, listener, keep_open=False) as fleet:
+    with fleet:
         found = fleet.map_clusters(look)
     if found or form != "text":
         terminal.print_result(formats.LIST_FORMATS[form](list(found.values()), settings))
