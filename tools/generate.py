@@ -3,7 +3,8 @@
 The configs are from ``topiarist.kafka.config_table``, the definitions from ``schemas/``, the admission policies from
 ``crd`` and from the samples in ``manifests/policies``. ``chart_files`` derives the chart's files from the manifests,
 and ``monitoring_files`` the alert rules and the dashboard of drift reports from the chart. The package's texts of
-reasons are from ``docs/reasons.md``, and the settings of Argo CD have the health check that is in Argo CD's own form.
+reasons are from ``docs/reasons.md``. The settings of Argo CD have the health check that is in Argo CD's own form, and
+the sample for GitLab the jobs of the component.
 
 Usage: ``python tools/generate.py`` writes the files; ``python tools/generate.py --check`` only reports stale files, and
 exits with 1 if there are any.
@@ -21,6 +22,7 @@ from typing import Any
 
 import chart_files
 import monitoring_files
+import yaml
 from crd import definition_files, policy_files
 
 from topiarist.adapters.manifests.loader import load_manifests
@@ -33,6 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 MANIFESTS = ROOT / "manifests"
 ARGOCD = MANIFESTS / "gitops" / "argocd"
+GITLAB_COMPONENT = ROOT / "tools" / "ci" / "gitlab" / "templates" / "topiarist.yml"
 HEALTH = ARGOCD / "resource_customizations" / "topiarist.dev" / "_" / "health.lua"
 SCHEMAS = ("topic.json", "cluster.json")
 TRUTH_VALUES = ["true", "false"]
@@ -103,6 +106,20 @@ def generate_argocd_settings() -> str:
     return re.sub(r"(?<=&health [|]\n)(    .*\n)+", lambda _: script, text)
 
 
+def generate_gitlab_sample() -> str:
+    """Return the sample for GitLab: its own first part, then the jobs of the component."""
+    own, last, _ = (ROOT / "docs" / "ci" / "gitlab-ci.yml").read_text(encoding="utf-8").partition(" of its inputs.\n")
+    return own + last + render_component(GITLAB_COMPONENT.read_text(encoding="utf-8"), {})
+
+
+def render_component(component: str, given: dict[str, str]) -> str:
+    """Return the jobs of a GitLab component with the values of its inputs, as GitLab interpolates them."""
+    head, _, jobs = component.partition("\n---\n")
+    values = {name: each["default"] for name, each in yaml.safe_load(head)["spec"]["inputs"].items()} | given
+    # GitLab interpolates values, and not text: what would be nothing in YAML is an empty text.
+    return re.sub(r"\$\[\[ inputs\.([\w-]+) \]\]", lambda name: values[name[1]] or '""', jobs)
+
+
 def generate_reasons() -> str:
     """Return cause and remedy of each reason, as JSON; a link is followed by its page."""
     rows = REASON_ROW.finditer((ROOT / "docs" / "reasons.md").read_text(encoding="utf-8"))
@@ -151,6 +168,7 @@ def main(arguments: list[str]) -> int:
     others = {
         ROOT / "operator" / "topiarist" / "reasons.json": generate_reasons(),
         ARGOCD / "argocd-cm.yaml": generate_argocd_settings(),
+        ROOT / "docs" / "ci" / "gitlab-ci.yml": generate_gitlab_sample(),
     }
     stale += write_or_check(generated | others, bool(arguments))
     for path in stray_files(generated):

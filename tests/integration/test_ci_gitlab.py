@@ -1,25 +1,31 @@
-"""The apply job of the sample for GitLab, run against a stand-in for GitLab's API."""
+"""The component for GitLab, run from a merge request to what is applied, against a stand-in for GitLab's API."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from generate import render_component
 
 from support.checkout import ROOT
 from support.cli.github_api import TOKEN, FakeGitHubApi, GitHubResponse
+from support.cli.runs import document
+from support.junit import read_junit
+from support.zookeeper.simulated_kafka import SimulatedKafka
 
 SHA = "c" * 40
 PROJECT = "/projects/3"
 MERGED = {"state": "merged", "merged_at": "2024-05-01T00:00:00Z", "target_branch": "main", "source_project_id": 3}
 PLAN = '{"formatVersion": 1}'
 
-JOB: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "gitlab-ci.yml").read_text())["apply"]
+COMPONENT = (ROOT / "tools" / "ci" / "gitlab" / "templates" / "topiarist.yml").read_text()
+JOB: dict[str, Any] = yaml.safe_load(render_component(COMPONENT, {}))["topics-apply"]
 
 
 @pytest.fixture
@@ -28,7 +34,7 @@ def gitlab(api: FakeGitHubApi) -> FakeGitHubApi:
     refs = {11: "head", 14: "merge", 12: "merge", 15: "train"}
     pipelines = [{"id": number, "ref": f"refs/merge-requests/7/{ref}"} for number, ref in refs.items()]
     elsewhere = api.address.replace("127.0.0.1", "localhost")
-    jobs = [{"id": 140, "name": "other"}, {"id": 141, "name": "plan"}]
+    jobs = [{"id": 140, "name": "other"}, {"id": 141, "name": "topics-plan"}, {"id": 142, "name": "shop-plan"}]
     api.get_responses = {
         f"{PROJECT}/repository/commits/{SHA}/merge_requests": [
             {**MERGED, "iid": 5, "state": "opened", "merged_at": None},
@@ -49,7 +55,7 @@ def gitlab(api: FakeGitHubApi) -> FakeGitHubApi:
 def run(script: str, api: FakeGitHubApi, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a script of the job as a runner does."""
     known = {
-        "PATH": os.environ["PATH"],
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "CI_API_V4_URL": api.address,
         "CI_PROJECT_ID": "3",
         "CI_COMMIT_SHA": SHA,
@@ -142,3 +148,93 @@ def test_a_commit_without_a_merge_request_gets_none(gitlab: FakeGitHubApi, tmp_p
     (script,) = JOB["after_script"]
     assert run(script, gitlab, tmp_path).returncode == 0
     assert gitlab.requests == []
+
+
+INPUTS = {
+    "topics": "kafka/topics",
+    "platform": "kafka/platform",
+    "cluster": "shop",
+    "job-prefix": "shop",
+    "package": "",
+}
+ORDERS = {"partitions": 3, "replicationFactor": 3}
+
+
+def git(folder: Path, *words: str) -> None:
+    """Run git as an author."""
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", *author, *words], cwd=folder, check=True, capture_output=True)
+
+
+def repository(tmp_path: Path, connect: str) -> Path:
+    """Return the clone of a repository with clusters in its main branch; its branch has a topic and other clusters."""
+    main, clone = tmp_path / "main", tmp_path / "clone"
+    (main / "kafka" / "topics").mkdir(parents=True)
+    (main / "kafka" / "platform").mkdir()
+    clusters = {"shop": connect, "other": "127.0.0.1:1"}
+    (main / "kafka" / "platform" / "clusters.yaml").write_text(
+        "\n---\n".join(document("Cluster", name, zookeeper={"connect": at}) for name, at in clusters.items())
+    )
+    git(main, "init", "--quiet", "--initial-branch", "main")
+    git(main, "add", ".")
+    git(main, "commit", "--quiet", "--message", "clusters")
+    git(tmp_path, "clone", "--quiet", str(main), str(clone))
+    (clone / "kafka" / "topics").mkdir(exist_ok=True)
+    (clone / "kafka" / "topics" / "orders.yaml").write_text(
+        document("Topic", "orders", clusters=["shop", "other"], **ORDERS)
+    )
+    (clone / "kafka" / "platform" / "clusters.yaml").write_text("no: cluster\n")
+    return clone
+
+
+@pytest.mark.slow
+def test_a_merge_request_from_its_check_to_what_is_applied(
+    cluster: SimulatedKafka, gitlab: FakeGitHubApi, tmp_path: Path
+) -> None:
+    """The jobs of the component run as they are printed, with other inputs than the defaults.
+
+    The plan uses the clusters of the target branch, and only the one of the input. It is a JUnit report, and one
+    comment however often it is made. The apply job makes the topic, by the merged manifests.
+    """
+    jobs = yaml.safe_load(render_component(COMPONENT, INPUTS))
+    assert set(jobs) == {".shop", "shop-validate", "shop-plan", "shop-apply"}
+    clone = repository(tmp_path, cluster.connect)
+    base = jobs[".shop"]["variables"]
+    base |= {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main", "CI_MERGE_REQUEST_IID": "7", "COMMENT_TOKEN": TOKEN}
+
+    def run_job(name: str, part: str = "script") -> subprocess.CompletedProcess[str]:
+        script = "\n".join([*jobs[".shop"]["before_script"], *jobs[name][part]])
+        return run(script, gitlab, clone, **base, CI_JOB_STATUS="success", CI_JOB_URL="the-job")
+
+    checked = run_job("shop-validate")
+    assert checked.returncode == 1
+    assert [case.outcome for case in read_junit((clone / "validate.xml").read_text())] == ["", "failure"]
+    assert "clusters.yaml:1:1" in checked.stdout
+    (clone / "kafka" / "platform" / "clusters.yaml").write_text(
+        document("Cluster", "shop", zookeeper={"connect": "127.0.0.1:1"})
+    )
+    planned = run_job("shop-plan")
+    assert planned.returncode == 0, planned.stderr
+    assert {case.name: case.outcome for case in read_junit((clone / "plan.xml").read_text())} == {
+        "plan of the cluster": "",
+        "orders": "",
+    }
+    mine = {"id": 77, "author": {"id": 5}, "body": "<!-- topiarist plan -->\nearlier"}
+    notes = f"{PROJECT}/merge_requests/7/notes"
+    gitlab.get_responses |= {"/user": {"id": 5}, f"{notes}/77": {"id": 77}}
+    for found in ([{**mine, "author": {"id": 6}}], [mine]):
+        gitlab.get_responses[notes] = found
+        assert run_job("shop-plan", "after_script").returncode == 0
+    plan = (clone / "plan.md").read_text()
+    assert "create 3 partitions x 3 replicas" in (clone / "plan.html").read_text()
+    sent = [(each.method, each.path, each.body) for each in gitlab.requests if each.method != "GET"]
+    assert sent == [("POST", notes, {"body": plan}), ("PUT", f"{notes}/77", {"body": plan})]
+    gitlab.get_responses[f"{PROJECT}/jobs/142/artifacts/plan.json"] = GitHubResponse(
+        200, (clone / "plan.json").read_bytes()
+    )
+    git(clone, "checkout", "--quiet", "--", "kafka/platform")
+    applied = run_job("shop-apply")
+    assert applied.returncode == 0, applied.stderr
+    assert cluster.client.exists("/brokers/topics/orders")
+    assert run_job("shop-apply", "after_script").returncode == 0
+    assert gitlab.requests[-1].body == {"body": "topiarist apply, success: 1 done. The job: the-job"}

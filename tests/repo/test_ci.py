@@ -14,6 +14,7 @@ from typing import Any
 import click
 import pytest
 import yaml
+from generate import render_component
 
 from support.checkout import ROOT
 from support.repo.pages import table
@@ -130,9 +131,9 @@ def test_a_change_of_the_platform_is_planned_and_applied(name: str) -> None:
 def test_gitlab_plans_and_applies_a_change_of_the_platform() -> None:
     """The job runs for both folders, and a plan with the branch's own platform folder starts manually."""
     content = sample_of("gitlab-ci.yml")
-    for job in ("plan", "apply"):
+    for job in ("topics-validate", "topics-plan", "topics-apply"):
         assert {path for rule in content[job]["rules"] for path in rule["changes"]} == {"topics/**/*", "platform/**/*"}
-    (own,) = [rule for rule in content["plan"]["rules"] if "variables" in rule]
+    (own,) = [rule for rule in content["topics-plan"]["rules"] if "variables" in rule]
     assert (own["changes"], own["when"], own["allow_failure"]) == (["platform/**/*"], "manual", False)
 
 
@@ -188,10 +189,9 @@ def test_no_merge_that_waits_is_lost() -> None:
     content = sample_of("gitlab-ci.yml")
     kept = {rule["if"]: rule["auto_cancel"]["on_new_commit"] for rule in content["workflow"]["rules"]}
     assert kept["$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"] == "none"
-    assert (
-        content["apply"]["resource_group"] in (ROOT / "docs/ci/gitlab-ci.yml").read_text().split("resource_groups/")[1]
-    )
-    assert not content["apply"].get("interruptible")
+    job = content["topics-apply"]
+    assert job["resource_group"] in (ROOT / "docs/ci/gitlab-ci.yml").read_text().split("resource_groups/")[1]
+    assert not job.get("interruptible")
 
 
 def test_an_apply_may_say_what_came_of_it() -> None:
@@ -215,6 +215,43 @@ def test_samples_name_one_repository() -> None:
     for path in ("topics/a.yaml", "platform/a.yaml"):
         assert re.search(hook["files"], path)
     assert yaml.safe_load(re.findall(r"```yaml\n(- id: topiarist.*?)```", PAGE, re.DOTALL)[0]) == [hook]
+
+
+COMPONENT = ROOT / "tools" / "ci" / "gitlab"
+
+
+def test_the_component_has_the_form_of_gitlab() -> None:
+    """Its header has inputs only, and its jobs set nothing for other jobs of a pipeline."""
+    head, jobs = yaml.safe_load_all((COMPONENT / "templates" / "topiarist.yml").read_text())
+    assert head.keys() == {"spec"}
+    assert head["spec"].keys() == {"inputs"}
+    for about in head["spec"]["inputs"].values():
+        assert {"default", "description"} <= about.keys() <= {"default", "description", "regex"}
+        assert about["description"].endswith(".")
+        assert not about.get("regex") or re.search(about["regex"], about["default"])
+    assert all(name.lstrip(".").startswith("$[[ inputs.job-prefix ]]") for name in jobs)
+
+
+def test_the_components_inputs_are_used_and_explained() -> None:
+    """Each input is used, each one that is used is declared, and the table of the README has each with its default."""
+    text = (COMPONENT / "templates" / "topiarist.yml").read_text()
+    inputs = next(yaml.safe_load_all(text))["spec"]["inputs"]
+    assert set(re.findall(r"\$\[\[ *(.*?) *\]\]", text)) == {f"inputs.{name}" for name in inputs}
+    rows = table((COMPONENT / "README.md").read_text(), "input")
+    assert [(name, default) for name, default, *_ in rows] == [(name, each["default"]) for name, each in inputs.items()]
+    assert "(../tools/ci/gitlab/README.md)" in PAGE
+
+
+def test_a_component_with_other_inputs_is_sound() -> None:
+    """The shell code of all jobs is clean with any names, and no default is left."""
+    given = {"topics": "a/t", "platform": "a/p", "cluster": "eu", "package": "", "image": "own:1", "stage": "one"}
+    given |= {"apply-stage": "two", "environment": "live", "job-prefix": "eu"}
+    text = render_component((COMPONENT / "templates" / "topiarist.yml").read_text(), given)
+    content = yaml.safe_load(text)
+    for script in shell_of(content):
+        assert lint(script, "sh") == "", script
+    assert not re.search(r"\btopics/|\bplatform/|kafka|python:|\$\[\[", text)
+    assert (content["eu-plan"]["stage"], content["eu-apply"]["stage"]) == ("one", "two")
 
 
 def test_every_sample_is_listed() -> None:

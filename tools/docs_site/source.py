@@ -31,6 +31,7 @@ _FILES = (
     "schemas/*.json",
     "manifests/**/*",
     "docs/ci/*",
+    "tools/ci/gitlab/**/*",
     "docs/drift/*",
     "docs/python/*",
     "docs/pictures/*",

@@ -70,7 +70,7 @@ class FakeGitHubApi:
                 self.end_headers()
                 self.wfile.write(data)
 
-            do_GET = do_POST = do_PATCH = answer  # noqa: N815
+            do_GET = do_POST = do_PATCH = do_PUT = answer  # noqa: N815
 
             def log_message(self, *_: Any) -> None:
                 """Log nothing."""
