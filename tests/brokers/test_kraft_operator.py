@@ -13,7 +13,7 @@ import pytest
 from brokers.shared_clusters import FIRST_WITH_SCRAM, OPERATOR_PASSWORD
 from brokers.topiarist_runs import run_in_process
 from kubernetes.fixtures.operator_fixture import OPERATOR_TIMEOUT_S, DeclaredResources, conditions_of
-from kubernetes.fixtures.resources import resource
+from support.builders import document
 from support.kafka.acls import Acl, create_acls
 from support.kafka.kraft_fixture import KraftFixture
 from support.kubernetes.operator_process import OperatorProcess
@@ -67,7 +67,7 @@ def check_login(declared: DeclaredResources, bed: KraftFixture) -> None:
     rights = [Acl("topiarist", ("All",), resource) for resource in ("Cluster", "Group", "Topic", "TransactionalId")]
     create_acls(bed.kafka.bootstrap, rights)
     kafka = {"bootstrapServers": bed.kafka.bootstrap_of("LOGIN"), "sasl": login}
-    declared.apply(resource("Cluster", "prod", kafka=kafka))
+    declared.apply(document("Cluster", "prod", kafka=kafka))
     wait_for_cluster(declared, ("False", "CredentialsInvalid"))
     secret = {
         "metadata": {"name": "kafka"},

@@ -12,10 +12,9 @@ from crd import definition_files
 from crd.definitions import definition, resource_schema
 from crd.structural import structural_schema, to_cel
 
+from support.builders import PositionedSource
 from support.checkout import ROOT
 from topiarist.desired import parse
-from topiarist.errors import FieldPath as DocumentPath
-from topiarist.errors import Location
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import INTERNAL_TOPICS
 from topiarist.model import spec
@@ -30,15 +29,7 @@ KNOWN = {
 """Every keyword that an API server knows, of those that we use."""
 
 
-class Nowhere:
-    """The source of a document without a file."""
-
-    def locate(self, path: DocumentPath = ()) -> Location:
-        """Return an unused location."""
-        return Location(f"nowhere, {path}")
-
-
-NOWHERE = Nowhere()
+NOWHERE = PositionedSource("nowhere.yaml")
 
 
 def fields(made: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:

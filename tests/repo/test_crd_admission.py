@@ -9,20 +9,10 @@ from crd import policy_files
 from crd.configs import config_policies
 from crd.policies import admission_policies, translatable_rules
 
-from topiarist.errors import FieldPath as DocumentPath
-from topiarist.errors import Location
+from support.builders import PositionedSource
 from topiarist.model.policy import Policy, Rule, RuleSubject
 
-
-class Nowhere:
-    """The source of a document without a file."""
-
-    def locate(self, path: DocumentPath = ()) -> Location:
-        """Return an unused location."""
-        return Location(f"nowhere, {path}")
-
-
-NOWHERE = Nowhere()
+NOWHERE = PositionedSource("nowhere.yaml")
 
 
 def rule(name: str, expression: str, *, subject: RuleSubject = RuleSubject.TOPIC, deny: bool = True) -> Rule:

@@ -21,6 +21,7 @@ from topiarist.model.state import AppliedSpec, ClusterState, OwnershipRecord, To
 from topiarist.planning.planner import make_plan
 from topiarist.planning.preconditions import CurrentTopic, simulate
 from topiarist.ports import Cluster
+from topiarist.schema.load import API_VERSION
 
 CLUSTER_ID = "ID"
 
@@ -84,6 +85,11 @@ def _walk_paths(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
             yield from _walk_paths(child, (*path, index))
 
 
+def document(kind: str = "Topic", name: str = "orders", **spec: Any) -> dict[str, Any]:
+    """Return the document of a resource with these fields, as YAML gives it."""
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
 def manifest(
     name: str, namespace: str = "", *, positions: Mapping[FieldPath, tuple[int, int]] | None = None, **spec: Any
 ) -> Manifest:
@@ -91,16 +97,16 @@ def manifest(
 
     The lines of its fields are their positions in the document, counted from the top, unless there are ``positions``.
     """
-    document = {"kind": "Topic", "metadata": {"name": name}, "spec": spec}
+    body = {"kind": "Topic", "metadata": {"name": name}, "spec": spec}
     file = f"topics/{name}.yaml"
-    source = DocumentSource(file, document) if positions is None else PositionedSource(file, positions)
+    source = DocumentSource(file, body) if positions is None else PositionedSource(file, positions)
     return Manifest("Topic", name, namespace, {}, spec, source)
 
 
 def cluster(name: str, **fields: Any) -> ClusterSpec:
     """Return the ``Cluster`` document ``name``, in the file ``NAME.yaml``."""
-    document = {"kind": "Cluster", "metadata": {"name": name}, "spec": {}}
-    return ClusterSpec(name=name, source=DocumentSource(f"{name}.yaml", document), **fields)
+    body = {"kind": "Cluster", "metadata": {"name": name}, "spec": {}}
+    return ClusterSpec(name=name, source=DocumentSource(f"{name}.yaml", body), **fields)
 
 
 def spec(name: str = "orders", on: ClusterSpec = PROD_CLUSTER, **fields: Any) -> TopicSpec:

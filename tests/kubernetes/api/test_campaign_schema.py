@@ -7,7 +7,8 @@ import pytest
 from campaigns.crd_schema import validate_spec
 from campaigns.schema_values import set_property
 from campaigns.sequences import enumerate_sequences
-from kubernetes.fixtures.resources import create, resource
+from kubernetes.fixtures.resources import create
+from support.builders import document
 from support.kubernetes.api_client import ApiClient
 
 
@@ -18,7 +19,7 @@ def test_both_api_servers_have_the_same_verdict(server_api: ApiClient, plural: s
     for sequence in enumerate_sequences(plural):
         for value in sequence.values:
             spec = set_property(sequence.base, sequence.path, value)
-            body = resource(kind, "a", **spec)
+            body = document(kind, "a", **spec)
             body["metadata"]["labels"] = {"unjudged": "true"}
             found = create(server_api, "default", body, keep=False)
             assert found.status in (201, 422), found

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kubernetes.fixtures.resources import cluster, create, policy, replace, resource, rule, topic
+from kubernetes.fixtures.resources import cluster, create, policy, replace, rule, topic
+from support.builders import document
 from support.kubernetes.api_client import ApiClient
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.schema import check
@@ -42,11 +43,11 @@ GOOD = [
     cluster(allowedTopics=[{"namespaces": {"from": "Selector", "selector": TEAM}, "names": ["shop.*"]}, {}]),
     cluster(adopt=["shop.*"], allowRisk=["Disruptive", "DataLoss"], allowDeletion=True, driftPolicy="Correct"),
     cluster(zookeeper={"connect": "zk1:2181", "tls": CA}, budgets={"changedShare": "20%"}),
-    resource("Cluster", kafka={"bootstrapServers": "b1:9092,[::1]:9092", "tls": CA, "requestTimeout": "1m"}),
-    resource("Cluster", kafka={"bootstrapServers": "b1:9092", "sasl": {"mechanism": "SCRAM-SHA-512", **LOGIN}}),
-    resource("Cluster", kafka={"bootstrapServers": "b1:9092", "sasl": OAUTH, "records": {"replicationFactor": 1}}),
+    document("Cluster", kafka={"bootstrapServers": "b1:9092,[::1]:9092", "tls": CA, "requestTimeout": "1m"}),
+    document("Cluster", kafka={"bootstrapServers": "b1:9092", "sasl": {"mechanism": "SCRAM-SHA-512", **LOGIN}}),
+    document("Cluster", kafka={"bootstrapServers": "b1:9092", "sasl": OAUTH, "records": {"replicationFactor": 1}}),
     *(
-        resource("Cluster", via=via, kafka={"bootstrapServers": "b1:9092"}, zookeeper={"connect": "zk1"})
+        document("Cluster", via=via, kafka={"bootstrapServers": "b1:9092"}, zookeeper={"connect": "zk1"})
         for via in ("Kafka", "ZooKeeper")
     ),
     policy(rule(name="a"), rule(name="b"), selector={"clusterSelector": {"matchLabels": {"env": "prod"}}}),
@@ -66,17 +67,17 @@ BAD = [
     (topic(partition=3), 'unknown field "spec.partition"'),
     (cluster(zookeeper={"connect": "a b"}), "spec.zookeeper.connect in body should match"),
     (
-        resource("Cluster", kafka={"bootstrapServers": "a:1"}, zookeeper={"connect": "a"}),
+        document("Cluster", kafka={"bootstrapServers": "a:1"}, zookeeper={"connect": "a"}),
         "found both kafka and zookeeper without via, wanted via: Kafka or via: ZooKeeper",
     ),
-    (resource("Cluster", kafka={"bootstrapServers": "a"}), "spec.kafka.bootstrapServers in body should match"),
-    (resource("Cluster", kafka={"bootstrapServers": "a:1", "sasl": {}}), "spec.kafka.sasl.mechanism: Required value"),
+    (document("Cluster", kafka={"bootstrapServers": "a"}), "spec.kafka.bootstrapServers in body should match"),
+    (document("Cluster", kafka={"bootstrapServers": "a:1", "sasl": {}}), "spec.kafka.sasl.mechanism: Required value"),
     (
-        resource("Cluster", kafka={"bootstrapServers": "a:1", "sasl": {"mechanism": "OAUTHBEARER", **LOGIN}}),
+        document("Cluster", kafka={"bootstrapServers": "a:1", "sasl": {"mechanism": "OAUTHBEARER", **LOGIN}}),
         "wanted token, or tokenEndpoint with clientId",
     ),
     (
-        resource("Cluster", kafka={"bootstrapServers": "a:1", "sasl": {"mechanism": "PLAIN", **LOGIN, "scope": "a"}}),
+        document("Cluster", kafka={"bootstrapServers": "a:1", "sasl": {"mechanism": "PLAIN", **LOGIN, "scope": "a"}}),
         "scope requires tokenEndpoint",
     ),
     (cluster(zookeeper={"tls": {"key": CA["ca"]}, "connect": "a"}), "key requires certificate"),
@@ -109,7 +110,7 @@ BAD = [
     (policy(selector={}), "one of these is required: topics, matchLabels, clusters, clusterSelector"),
     (policy(selector={"clusters": ["a"], "clusterSelector": {"matchLabels": {"a": "b"}}}), "exclude each other"),
     (policy(rule(subject="Cluster")), 'spec.rules[0].subject: Unsupported value: "Cluster"'),
-    (resource("Policy"), "one of these is required: rules, limits"),
+    (document("Policy"), "one of these is required: rules, limits"),
 ]
 STRICTER = [
     (topic(replicaAssignment=[[1]], partitions=2), "partitions and replicaAssignment do not agree"),
@@ -121,11 +122,11 @@ STRICTER = [
     (topic(replicaAssignment="1:2,2:1"), 'must be of type array: "string"'),
     (topic(LONG), "which has at most 249 characters: give a shorter one"),
     (topic(topicName="__consumer.offsets"), "the name of an internal topic of Kafka, or one that its metrics cannot"),
-    (resource("Cluster", zookeeper={}), "kafka.bootstrapServers or zookeeper.connect is required, in the section"),
-    (resource("Cluster"), "kafka.bootstrapServers or zookeeper.connect is required"),
-    (resource("Cluster", kafka={}), "kafka.bootstrapServers or zookeeper.connect is required"),
-    (resource("Cluster", via="Kafka", zookeeper={"connect": "a"}), "is required, in the section that via names"),
-    (resource("Cluster", via="ZooKeeper", kafka={"bootstrapServers": "a:1"}), "is required, in the section that via"),
+    (document("Cluster", zookeeper={}), "kafka.bootstrapServers or zookeeper.connect is required, in the section"),
+    (document("Cluster"), "kafka.bootstrapServers or zookeeper.connect is required"),
+    (document("Cluster", kafka={}), "kafka.bootstrapServers or zookeeper.connect is required"),
+    (document("Cluster", via="Kafka", zookeeper={"connect": "a"}), "is required, in the section that via names"),
+    (document("Cluster", via="ZooKeeper", kafka={"bootstrapServers": "a:1"}), "is required, in the section that via"),
     (policy(rule(), rule()), 'spec.rules[1]: Duplicate value: {"name":"a"}'),
 ]
 """Errors that the file schema does not report: other parts of topiarist report them, or they are valid in a file."""

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
+from support.builders import document
 from support.network.certificates import Authority
 from support.network.token_server import SigningKey
 from support.secret_scanner import register_secret
@@ -51,8 +52,7 @@ class Somewhere:
 
 def of(zookeeper: dict[str, Any], file: str = "prod/clusters.yaml") -> Credentials:
     """Return the credentials of a manifest."""
-    body = {"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "a"}, "spec": {}}
-    body["spec"] = {"zookeeper": zookeeper}
+    body = document("Cluster", "a", zookeeper=zookeeper)
     assert check.check(body) == []
     access = parse.parse_cluster_spec(spec.make_manifest(body, Somewhere(file))).zookeeper
     assert access is not None

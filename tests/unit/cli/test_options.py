@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from support.builders import manifest
+from support.builders import document, manifest
 from topiarist.cli import options
 from topiarist.cli.main import COMMANDS, cli, run
 from topiarist.desired import parse
@@ -215,11 +215,6 @@ def test_a_saved_plan_is_neither_drained_nor_limited_later(
     assert run(["apply", "--plan", "absent.json", "--yes", "--throttle", "5MiB"]) == Exit.ERROR
 
 
-def document(kind: str, **spec: Any) -> dict[str, Any]:
-    """Return a document with these fields."""
-    return {"apiVersion": "topiarist.dev/v1", "kind": kind, "metadata": {"name": "orders"}, "spec": spec}
-
-
 RULES = [{"name": "small", "expression": "true", "message": "as small as that"}]
 
 REFUSED = [
@@ -260,7 +255,7 @@ def test_an_empty_field_that_would_be_a_guess_is_refused(wrong: dict[str, Any]) 
 def test_a_list_without_entries_allows_nothing() -> None:
     """An empty list in a Cluster permits nothing: no adoption, no risk, no namespace, no unknown key."""
     empty = ("adopt", "allowRisk", "allowedTopics", "allowUnknownConfigs", "excludeBrokers")
-    body = document("Cluster", **{field: [] for field in empty})
+    body = document("Cluster", "prod", **{field: list[str]() for field in empty})
     assert not list(check.check(body))
     spec = parse.parse_cluster_spec(manifest("prod", **body["spec"]))
     assert (spec.adopt, spec.allow_risk, spec.allowed_topics) == ((), frozenset(), ())

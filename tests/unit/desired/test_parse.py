@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.builders import DocumentSource
+from support.builders import DocumentSource, document
 from topiarist.desired import parse
 from topiarist.desired.parse import limit_errors, parse_limits
 from topiarist.errors import FieldPath, Location
@@ -339,7 +339,7 @@ class Nowhere:
 
 def parsed(**spec: Any) -> ClusterSpec:
     """Return the spec of a valid Cluster."""
-    body = {"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "prod"}, "spec": spec}
+    body = document("Cluster", "prod", **spec)
     assert check.check(body) == []
     return parse.parse_cluster_spec(make_manifest(body, Nowhere()))
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support.builders import document
 from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.adapters.zookeeper.connection.authentication import check_credentials
 from topiarist.desired import parse
@@ -27,7 +28,7 @@ SELECTOR: DocumentPath = (*NAMESPACES, "selector")
 
 def cluster(**spec: Any) -> dict[str, Any]:
     """Return a ``Cluster`` with these fields."""
-    return {"apiVersion": load_.API_VERSION, "kind": "Cluster", "metadata": {"name": "prod"}, "spec": spec}
+    return document("Cluster", "prod", **spec)
 
 
 def namespaces(**fields: Any) -> dict[str, Any]:

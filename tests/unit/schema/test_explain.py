@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.builders import document
 from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.desired import parse
 from topiarist.errors import FieldKey, Location
@@ -35,14 +36,9 @@ from topiarist.schema import check, explain, load
 from topiarist.schema.explain import find_schema
 
 
-def topic(**spec: Any) -> dict[str, Any]:
-    """Return a valid topic with these fields."""
-    return {"apiVersion": "topiarist.dev/v1", "kind": "Topic", "metadata": {"name": "orders"}, "spec": spec}
-
-
 def cluster(**spec: Any) -> dict[str, Any]:
     """Return a valid cluster with these fields."""
-    return topic(**spec) | {"kind": "Cluster", "metadata": {"name": "prod-eu", "labels": {"env": "prod"}}}
+    return document(**spec) | {"kind": "Cluster", "metadata": {"name": "prod-eu", "labels": {"env": "prod"}}}
 
 
 NAMES = 'wanted only a-z, A-Z, 0-9, ".", "_" and "-"'
@@ -56,7 +52,7 @@ class Nowhere:
         return Location(f"nowhere, {explain.format_path(path)}")
 
 
-FULL_TOPIC = topic(
+FULL_TOPIC = document(
     topicName="orders.v1",
     clusters=["prod-eu", "prod-us"],
     partitions=12,
@@ -117,16 +113,16 @@ FULL_CLUSTER = cluster(
 @pytest.mark.parametrize(
     "body",
     [
-        topic(),
+        document(),
         FULL_TOPIC,
         cluster(),
         FULL_CLUSTER,
-        topic(clusterSelector={}),
-        topic(replicaAssignment=[[0]]),
-        topic(replicaAssignment="0"),
-        topic(replicaAssignment="0:1:2, 0:1:2", partitions=2, replicationFactor=3),
-        topic() | {"status": {"anything": [1]}},
-        topic() | {"metadata": {"name": "a", "uid": "x", "managedFields": [{}], "annotations": {"a b": "c\nd"}}},
+        document(clusterSelector={}),
+        document(replicaAssignment=[[0]]),
+        document(replicaAssignment="0"),
+        document(replicaAssignment="0:1:2, 0:1:2", partitions=2, replicationFactor=3),
+        document() | {"status": {"anything": [1]}},
+        document() | {"metadata": {"name": "a", "uid": "x", "managedFields": [{}], "annotations": {"a b": "c\nd"}}},
     ],
 )
 def test_accepts_every_field(body: dict[str, Any]) -> None:
@@ -138,101 +134,106 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
     ("body", "path", "message", "hint"),
     [
         (
-            topic(partitions="12"),
+            document(partitions="12"),
             ("spec", "partitions"),
             'found "12", wanted a whole number from 1 to 2147483647',
             "leave the quotes out: 12",
         ),
-        (topic(partitions=0), ("spec", "partitions"), "found 0, wanted a whole number from 1 to 2147483647", ""),
-        (topic(partitions=True), ("spec", "partitions"), "found true, wanted a whole number from 1 to 2147483647", ""),
+        (document(partitions=0), ("spec", "partitions"), "found 0, wanted a whole number from 1 to 2147483647", ""),
         (
-            topic(replicationFactor=Decimal("3.0")),
+            document(partitions=True),
+            ("spec", "partitions"),
+            "found true, wanted a whole number from 1 to 2147483647",
+            "",
+        ),
+        (
+            document(replicationFactor=Decimal("3.0")),
             ("spec", "replicationFactor"),
             "found 3.0, wanted a whole number from 1 to 32767",
             "",
         ),
         (
-            topic(replicationFactor=32768),
+            document(replicationFactor=32768),
             ("spec", "replicationFactor"),
             "found 32768, wanted a whole number from 1 to 32767",
             "",
         ),
-        (topic(partition=1), ("spec", "partition"), "found an unknown field", "did you mean partitions?"),
-        (topic(Config={}), ("spec", "Config"), "found an unknown field", "did you mean config?"),
-        (topic() | {"partitions": 1}, ("partitions",), "found an unknown field", "move it below spec:"),
+        (document(partition=1), ("spec", "partition"), "found an unknown field", "did you mean partitions?"),
+        (document(Config={}), ("spec", "Config"), "found an unknown field", "did you mean config?"),
+        (document() | {"partitions": 1}, ("partitions",), "found an unknown field", "move it below spec:"),
         (
-            topic(ensure="absent"),
+            document(ensure="absent"),
             ("spec", "ensure"),
             'found "absent", wanted Present or Absent',
             "did you mean Absent?",
         ),
-        (topic(clusters="prod"), ("spec", "clusters"), 'found "prod", wanted a list', "write [prod]"),
-        (topic(clusters=[]), ("spec", "clusters"), "found nothing in it, wanted at least 1 item", ""),
+        (document(clusters="prod"), ("spec", "clusters"), 'found "prod", wanted a list', "write [prod]"),
+        (document(clusters=[]), ("spec", "clusters"), "found nothing in it, wanted at least 1 item", ""),
         (
-            topic(clusters=["a", "b", "a"]),
+            document(clusters=["a", "b", "a"]),
             ("spec", "clusters", 2),
             'found "a" a second time, wanted each item once',
             "",
         ),
         (
-            topic(clusters=["a"], clusterSelector={}),
+            document(clusters=["a"], clusterSelector={}),
             ("spec", "clusters"),
             "found together with clusterSelector, wanted only one of the two",
             "",
         ),
         (
-            topic(replicaAssignment="1:2;2:3"),
+            document(replicaAssignment="1:2;2:3"),
             ("spec", "replicaAssignment"),
             'found "1:2;2:3", wanted broker ids, a colon between replicas and a comma between partitions, as in '
             '"1:2:3,2:3:1"',
             "",
         ),
         (
-            topic(replicaAssignment=12),
+            document(replicaAssignment=12),
             ("spec", "replicaAssignment"),
             "found 12, wanted a list or text",
             "write [[12]]",
         ),
-        (topic(topicName=".."), ("spec", "topicName"), 'found "..", wanted any other name', ""),
-        (topic(topicName="a b"), ("spec", "topicName"), 'found "a b", ' + NAMES, ""),
-        (topic(topicName="a\n"), ("spec", "topicName"), r'found "a\n", ' + NAMES, ""),
-        (topic(topicName=""), ("spec", "topicName"), "found nothing in it, wanted at least 1 character", ""),
-        (topic(topicName="a" * 250), ("spec", "topicName"), "found 250 characters, wanted at most 249", ""),
+        (document(topicName=".."), ("spec", "topicName"), 'found "..", wanted any other name', ""),
+        (document(topicName="a b"), ("spec", "topicName"), 'found "a b", ' + NAMES, ""),
+        (document(topicName="a\n"), ("spec", "topicName"), r'found "a\n", ' + NAMES, ""),
+        (document(topicName=""), ("spec", "topicName"), "found nothing in it, wanted at least 1 character", ""),
+        (document(topicName="a" * 250), ("spec", "topicName"), "found 250 characters, wanted at most 249", ""),
         (
-            topic(config={"retention.ms": None}),
+            document(config={"retention.ms": None}),
             ("spec", "config", "retention.ms"),
             "found nothing, wanted text, a number, true or false",
             "",
         ),
         (
-            topic(config={"retention.ms": [1]}),
+            document(config={"retention.ms": [1]}),
             ("spec", "config", "retention.ms"),
             "found a list, wanted text, a number, true or false",
             "",
         ),
         (
-            topic(config={"a": "\x1b["}),
+            document(config={"a": "\x1b["}),
             ("spec", "config", "a"),
             r'found "\x1b[", wanted text without control characters, on one line',
             "",
         ),
-        (topic(config={"a b": 1}), ("spec", "config", "a b"), 'found "a b", ' + NAMES, ""),
-        (topic(config=[]), ("spec", "config"), "found a list, wanted a mapping", ""),
+        (document(config={"a b": 1}), ("spec", "config", "a b"), 'found "a b", ' + NAMES, ""),
+        (document(config=[]), ("spec", "config"), "found a list, wanted a mapping", ""),
         (
-            topic(overrides=[{"partitions": 1}]),
+            document(overrides=[{"partitions": 1}]),
             ("spec", "overrides", 0),
             "found neither clusters nor clusterSelector, wanted one of them",
             "",
         ),
         (
-            topic(overrides=[{"clusters": ["a"], "topicName": "b"}]),
+            document(overrides=[{"clusters": ["a"], "topicName": "b"}]),
             ("spec", "overrides", 0, "topicName"),
             "found an unknown field",
             None,
         ),
-        (topic() | {"metadata": {}}, ("metadata", "name"), "this required field is missing", ""),
+        (document() | {"metadata": {}}, ("metadata", "name"), "this required field is missing", ""),
         (
-            topic() | {"metadata": {"name": "a", "labels": {"v": 1}}},
+            document() | {"metadata": {"name": "a", "labels": {"v": 1}}},
             ("metadata", "labels", "v"),
             "found 1, wanted text",
             'quote it: "1"',
@@ -256,8 +257,8 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
             "found a list, wanted Topic, Cluster, Policy, DriftException or DriftPolicy",
             None,
         ),
-        (topic(topicName="\ud800", config={}), ("spec", "topicName"), None, ""),
-        (topic(config={"a": "\ud800"}), (), "found text that is not valid Unicode", ""),
+        (document(topicName="\ud800", config={}), ("spec", "topicName"), None, ""),
+        (document(config={"a": "\ud800"}), (), "found text that is not valid Unicode", ""),
     ],
 )
 def test_says_what_was_found_wanted_and_to_do(
@@ -273,14 +274,17 @@ def test_says_what_was_found_wanted_and_to_do(
 
 def test_says_everything_at_once_and_points_at_keys() -> None:
     """All errors of a document are reported together; the path of an unknown field points at its key."""
-    found = check.check(topic(partitons=1, ensure="x", overrides=[{}]))
+    found = check.check(document(partitons=1, ensure="x", overrides=[{}]))
     assert sorted(explain.format_path(problem.path) for problem in found) == [
         "spec.ensure",
         "spec.overrides[0]",
         "spec.partitons",
     ]
     assert [problem.path[-1] for problem in found if isinstance(problem.path[-1], FieldKey)] == ["partitons"]
-    assert len(check.check(topic(**{f"x{number}": 1 for number in range(500)}))) <= explain.MAX_ERRORS
+    assert (
+        len(check.check(document("Topic", **{f"x{number}": str(number) for number in range(500)})))
+        <= explain.MAX_ERRORS
+    )
 
 
 VALUES = st.one_of(
@@ -338,9 +342,9 @@ def test_every_invalid_document_is_explained(body: dict[str, Any]) -> None:
 def test_a_manifest_is_what_the_document_says() -> None:
     """Name, namespace and labels are read from metadata; missing ones are empty."""
     source = Nowhere()
-    body = topic(partitions=1) | {"metadata": {"name": "a", "namespace": "n", "labels": {"l": "v"}}}
+    body = document(partitions=1) | {"metadata": {"name": "a", "namespace": "n", "labels": {"l": "v"}}}
     assert spec_.make_manifest(body, source) == ("Topic", "a", "n", {"l": "v"}, {"partitions": 1}, source)
-    assert spec_.make_manifest(topic(), source)[1:4] == ("orders", "", {})
+    assert spec_.make_manifest(document(), source)[1:4] == ("orders", "", {})
 
 
 def test_a_cluster_is_what_the_document_says() -> None:
