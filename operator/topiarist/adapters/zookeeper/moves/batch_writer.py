@@ -341,6 +341,11 @@ class TooLarge(TopiaristError):
     def __init__(self, size: int, limit: int) -> None:
         message = f"its transaction has {size:,} bytes; the maximum is {limit:,}, 90 % of a request"
         super().__init__(Reason.TOO_LARGE, message, HINT_CONTINUE)
+        self.size = size
+
+
+class NoReply(Exception):
+    """A transaction without a reply that can be used: it was applied as a whole, or not at all."""
 
 
 class BatchWriter(Struct, frozen=True):
@@ -408,35 +413,41 @@ class BatchWriter(Struct, frozen=True):
             self.remark(remark)
         return BatchZnodes(topics, judged.states, nodes, self.record_znode), update
 
-    def _commit(self, operations: Sequence[transaction.Operation], record: bytes | None) -> bool:
-        multi, limit = (
-            transaction.MultiRequest(self.session.chroot, operations),
-            self.settings.jute_max_buffer * 9 // 10,
-        )
+    def commit(
+        self, operations: Sequence[transaction.Operation], hint: str = HINT_CONTINUE
+    ) -> transaction.FailedOperation | None:
+        """Send a transaction; return the operation that a change by another client made fail, None if it was applied.
+
+        Raises ``TooLarge``, with nothing sent, ``NoReply``, with the session connected again, and ``TopiaristError``
+        for a failure that no further attempt resolves.
+        """
+        multi = transaction.MultiRequest(self.session.chroot, operations)
+        limit = self.settings.jute_max_buffer * 9 // 10
         if multi.size > limit:
             raise TooLarge(multi.size, limit)
         try:
             results = self.session.result(self.session.send(multi))
         except ConnectionInterrupted:
-            return self._was_committed(record)
+            results = []
         except KazooException as error:
-            raise TopiaristError(Reason.WRITE_FAILED, f"ZooKeeper returned {error!r}", HINT_CONTINUE) from error
+            raise TopiaristError(Reason.WRITE_FAILED, f"ZooKeeper returned {error!r}", hint) from error
         if len(results) != len(operations):
-            return self._was_committed(record)  # the reply is not usable: the record decides
+            self.session.wait_until_reconnected()
+            raise NoReply
         failure = transaction.find_first_failure(self.template, operations, results)
-        if failure is None:
-            return True
-        if isinstance(failure.error, NoAuthError):
-            message = failure.to_outcome("").message
-            raise TopiaristError(Reason.NO_PERMISSION, message, HINT_CONTINUE)
-        if not failure.is_conflict:
-            message = f"ZooKeeper returned {failure.error!r} at {failure.operation.path}"
-            raise TopiaristError(Reason.WRITE_FAILED, message, HINT_CONTINUE)
-        return False
+        if failure and not failure.is_conflict:
+            reason = Reason.NO_PERMISSION if isinstance(failure.error, NoAuthError) else Reason.WRITE_FAILED
+            raise TopiaristError(reason, failure.to_outcome("").message, hint)
+        return failure
+
+    def _commit(self, operations: Sequence[transaction.Operation], record: bytes | None) -> bool:
+        try:
+            return self.commit(operations) is None
+        except NoReply:
+            return self._was_committed(record)
 
     def _was_committed(self, record: bytes | None) -> bool:
         """Return whether a transaction without a reply was applied: it wrote ``record``, or deleted it (None)."""
-        self.session.wait_until_reconnected()
         sync(self.session)
         (node,) = read_znodes(self.session, [paths.MOVES])
         if record is None:

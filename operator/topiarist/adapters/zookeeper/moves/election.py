@@ -16,11 +16,11 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from enum import Enum
 
-from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError
+from kazoo.exceptions import NodeExistsError
 
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.values import encode_election_request
-from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, translate_errors
+from topiarist.adapters.zookeeper.connection.session import translate_errors
 from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.moves.mover import KRAFT_REASONS
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
@@ -172,12 +172,11 @@ class Elector:
                     return _Sent.YES, ()
                 leaders = {self._ledger.open[topic].left[partition].after for topic, partition in ready}
                 operations = build_election_operations(ready, leaders, judged, writer.template)
-                multi = transaction.MultiRequest(self._session.chroot, operations)
-                if multi.size > self._writer_settings.jute_max_buffer * 9 // 10:
-                    self._split(ready, multi.size)
-                    return _Sent.YES, ()
                 try:
-                    sent = self._commit(writer, multi, operations)
+                    sent = self._commit(writer, operations)
+                except batch_writer.TooLarge as error:
+                    self._split(ready, error.size)
+                    return _Sent.YES, ()
                 except TopiaristError as error:
                     for topic, _ in ready:
                         self._ledger.open[topic].is_unknown = error.reason is Reason.SESSION_LOST
@@ -244,27 +243,15 @@ class Elector:
                 raise TopiaristError(Reason.WRITE_FAILED, message, HINT_ELECT_AGAIN)
             self._ledger.queue.appendleft(tuple(open_again))
 
-    def _commit(
-        self, writer: batch_writer.BatchWriter, multi: transaction.MultiRequest, operations: list[transaction.Operation]
-    ) -> _Sent:
+    def _commit(self, writer: batch_writer.BatchWriter, operations: list[transaction.Operation]) -> _Sent:
         try:
-            results = self._session.result(self._session.send(multi))
-        except ConnectionInterrupted:
-            self._session.wait_until_reconnected()
+            failure = writer.commit(operations, HINT_ELECT_AGAIN)
+        except batch_writer.NoReply:
             return _Sent.UNKNOWN
-        except KazooException as error:
-            raise TopiaristError(Reason.WRITE_FAILED, f"ZooKeeper returned {error!r}", HINT_ELECT_AGAIN) from error
-        if len(results) != len(operations):
-            return _Sent.UNKNOWN  # the reply is not usable
-        failure = transaction.find_first_failure(writer.template, operations, results)
         if failure is None:
             return _Sent.YES
-        if isinstance(failure.error, NodeExistsError) and failure.operation.path == paths.ELECTION_REQUEST:
-            return _Sent.REQUEST_EXISTS
-        if failure.is_conflict:
-            return _Sent.CONFLICT
-        reason = Reason.NO_PERMISSION if isinstance(failure.error, NoAuthError) else Reason.WRITE_FAILED
-        raise TopiaristError(reason, failure.to_outcome("").message, HINT_ELECT_AGAIN)
+        exists = isinstance(failure.error, NodeExistsError) and failure.operation.path == paths.ELECTION_REQUEST
+        return _Sent.REQUEST_EXISTS if exists else _Sent.CONFLICT
 
     def _split(self, partitions: tuple[Partition, ...], size: int) -> None:
         """Queue the halves of a request that is too large; refuse the topic of a single partition."""
