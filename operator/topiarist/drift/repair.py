@@ -24,8 +24,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.adapters.atomic_files import read_file
-from topiarist.adapters.manifests.edit import edit_document
 from topiarist.adapters.manifests.source import Document
+from topiarist.adapters.manifests.yaml_text import edit_document
 from topiarist.desired.export import to_scalars
 from topiarist.drift.exceptions import KIND, DriftException, is_day
 from topiarist.drift.findings import (

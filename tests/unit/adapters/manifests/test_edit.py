@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.adapters.manifests.edit import edit_document
+from topiarist.adapters.manifests.yaml_text import edit_document
 from topiarist.errors import FieldPath, TopiaristError
 
 MANIFEST = """\
