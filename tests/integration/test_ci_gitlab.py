@@ -187,6 +187,20 @@ def repository(tmp_path: Path, connect: str) -> Path:
     return clone
 
 
+@pytest.mark.parametrize("status", [401, 403, 500])
+def test_a_comment_that_is_refused_is_said(gitlab: FakeGitHubApi, tmp_path: Path, status: int) -> None:
+    """The log has what GitLab answered and what to do, and no traceback; without a token nothing is asked."""
+    (tmp_path / "plan.md").write_text("<!-- topiarist plan -->\n")
+    (script,) = yaml.safe_load(render_component(COMPONENT, {}))["topics-plan"]["after_script"]
+    gitlab.failures["GET"] = GitHubResponse(status, {"message": "No"})
+    assert run(script, gitlab, tmp_path).returncode == 0
+    assert gitlab.requests == []
+    done = run(script, gitlab, tmp_path, COMMENT_TOKEN=TOKEN, CI_MERGE_REQUEST_IID="7")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"the plan is no comment: HTTP Error {status}: ")
+    assert done.stderr.endswith("; COMMENT_TOKEN needs the scope api\n")
+
+
 @pytest.mark.slow
 def test_a_merge_request_from_its_check_to_what_is_applied(
     cluster: SimulatedKafka, gitlab: FakeGitHubApi, tmp_path: Path
