@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from brokers.kraft_contract_fixture import KraftClusterFixture, KraftContractCluster, extended
-from contract import test_cluster_port, test_elections, test_moves, test_progress_and_throttle
+from contract import test_cluster_port, test_moves, test_progress_and_throttle
 from contract.cluster_fixtures import ClusterFixture
 from contract.test_moves import drained
 from support.kafka.cleaning import SharedCluster
@@ -18,7 +18,7 @@ from support.kafka.programs import Program
 
 __all__ = ["drained"]
 
-SUITE: tuple[ModuleType, ...] = (test_cluster_port, test_elections, test_moves, test_progress_and_throttle)
+SUITE: tuple[ModuleType, ...] = (test_cluster_port, test_moves, test_progress_and_throttle)
 
 
 @pytest.fixture(scope="module")

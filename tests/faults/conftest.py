@@ -24,6 +24,7 @@ from support.cli.forked_runs import ForkedRuns
 from support.soak import SOAK
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client
+from support.zookeeper.moves import MovingCluster, moving_cluster
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 __all__ = ["protected", "secured", "strict", "superuser"]
@@ -81,6 +82,13 @@ def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[InterceptingProxy]:
     between = InterceptingProxy(zookeeper.connect)
     with between:
         yield between
+
+
+@pytest.fixture
+def moving(zookeeper: EmbeddedZooKeeper) -> Iterator[MovingCluster]:
+    """Return a cluster with the topic ``orders`` on broker 6."""
+    with moving_cluster(zookeeper.connect) as kafka:
+        yield kafka
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

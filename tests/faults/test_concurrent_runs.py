@@ -1,31 +1,50 @@
-"""F7 and F8: two runs at the same time, with equal or different manifests. Each seed selects the write of the first at
-which the second begins, and the delay of each connection.
-"""
+"""F7, F8, F19 and F30: two runs at once, a thousand topics with thirty-seven that fail, and signals at every write."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 from random import Random
+from threading import Event
 from typing import NamedTuple
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_acl
 
 from conftest import BROKERS
 from faults.conftest import FaultStatistics
-from integration.write_fixtures import connect_cluster
-from support.builders import apply_outcomes, plan_specs, topic_spec
+from integration.write_fixtures import (
+    FIRST_TOPIC_WRITE,
+    MANY_SPECS,
+    REPLICAS,
+    apply_without_hooks,
+    connect_cluster,
+    lock_nodes_at,
+    topics_by_result,
+)
+from support.builders import apply_outcomes, apply_results, plan_specs, topic_spec
+from support.cli import forked_runs
+from support.cli.forked_runs import ForkedRuns
 from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
+from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from support.zookeeper.write_checker import Tree
+from topiarist.adapters.devcluster.seed import new_topic_id, state_bytes, topic_bytes
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import paths, topics
+from topiarist.errors import Exit, Reason
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.spec import TopicSpec
 from topiarist.reconcile import apply_plan
@@ -184,3 +203,177 @@ def test_f08_growth_while_the_controller_takes_the_topic_over(
     assert found.keys() <= {Result.DONE, Result.REFUSED, Result.CONFLICT}
     tally.set_cases(RACES)
     tally.add("growth refused until the controller has taken a topic over", found[Result.REFUSED])
+
+
+NAMES = [f"topic-{number:04}" for number in range(1000)]
+EXISTS, CHANGED, DENIED, LARGE = NAMES[7:17], NAMES[100:110], NAMES[500:510], NAMES[990:997]
+BAD = sorted({*EXISTS, *CHANGED, *DENIED, *LARGE})
+GOOD = sorted({*NAMES} - {*BAD})
+
+
+def wanted() -> list[TopicSpec]:
+    """Return the specs of a thousand topics; some of them do not fit into a transaction."""
+    throttled = {"leader.replication.throttled.replicas": ",".join(f"{partition}:1" for partition in range(4000))}
+    return [
+        topic_spec(
+            name,
+            partitions=3 if name in CHANGED or name in DENIED else 1,
+            config=throttled if name in LARGE else {"retention.ms": 5},
+        )
+        for name in NAMES
+    ]
+
+
+def make(client: KazooClient, retention: str, *names: str) -> None:
+    """Create topics as another client does, and give each its id and states as the controller does."""
+    for name in names:
+        client.create(f"/config/topics/{name}", topics.encode_config({"retention.ms": retention}))
+        client.create(
+            f"/brokers/topics/{name}",
+            topic_bytes({str(at): list(ids) for at, ids in enumerate(REPLICAS)}, new_topic_id()),
+        )
+        for partition, replicas in enumerate(REPLICAS):
+            path = paths.partition_state_path(name, partition)
+            client.create(path, state_bytes(list(replicas), epoch=1), makepath=True)
+
+
+def test_f19_37_of_1000(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics) -> None:
+    """Created or configured by another client meanwhile, not permitted, too large: 963 are done, 37 have their reasons,
+    the exit code shows it, and a second run reports only the 37.
+    """
+    wishes, connect = wanted(), mould.create_copy()
+    with connect_client(connect) as client:
+        make(client, "5", *CHANGED, *DENIED)
+        with connect_cluster(connect) as port:
+            plan = plan_specs(port, *wishes)
+            assert [topic.topic for topic in plan.actionable_topics()] == NAMES
+        make(client, "1", *EXISTS)
+        for name in CHANGED:
+            client.set(f"/config/topics/{name}", topics.encode_config({"retention.ms": "6"}))
+        for name in DENIED:
+            client.set_acls(f"/brokers/topics/{name}", [make_acl("world", "anyone", read=True, admin=True)])
+        before = write_checker.read_nodes(connect)
+        with connect_cluster(proxy.through(connect), max_buffer=24_000) as port:
+            report = apply_without_hooks(port, plan)
+            assert proxy.requests["multi"] == len(GOOD) + len(DENIED)
+            proxy.reset()
+            again = apply_without_hooks(port, plan)
+        assert proxy.requests["multi"] == len(DENIED)
+    found = topics_by_result(report.outcomes)
+    assert found == {
+        Result.DONE: GOOD,
+        Result.CONFLICT: sorted([*EXISTS, *CHANGED]),
+        Result.FAILED: DENIED,
+        Result.REFUSED: LARGE,
+    }
+    told = {outcome.topic: outcome for outcome in report.outcomes if outcome.topic in BAD}
+    assert Counter(outcome.reason for outcome in told.values()) == {
+        Reason.STATE_CONFLICT: 20,
+        Reason.NO_PERMISSION: 10,
+        Reason.TOO_LARGE: 7,
+    }
+    assert all(told[name].message == "did not exist, and exists now" for name in EXISTS)
+    assert all("retention.ms was 5, and is 6 now" in told[name].message for name in CHANGED)
+    assert all(told[name].message == f"no permission to set /brokers/topics/{name}" for name in DENIED)
+    assert all("its transaction has " in told[name].message for name in LARGE)
+    assert (report.exit_code, again.exit_code) == (Exit.ERROR, Exit.ERROR)
+    assert topics_by_result(again.outcomes) == {
+        **{result: names for result, names in found.items() if result is not Result.DONE},
+        Result.UNCHANGED: GOOD,
+    }
+    assert write_checker.find_problems(before, write_checker.read_nodes(connect), GOOD) == []
+    tally.set_cases(len(NAMES))
+
+
+RUN = ("--yes", "--adopt=*", "--allow-risk", "DataLoss", "--lock-timeout", "30")
+WRITES = len(busy_cluster.NAMES) + 2
+"""The lock, a transaction for each topic, the lock again."""
+
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+
+def converges(connect: str, before: write_checker.Tree) -> None:
+    """Check that the next run does the rest, and another one nothing."""
+    with connect_cluster(connect, lock_timeout=30) as port:
+        assert set(apply_results(port, plan_specs(port, *busy_cluster.desired_specs())).values()) <= {Result.DONE}
+        assert not plan_specs(port, *busy_cluster.desired_specs()).has_changes
+    assert list(busy_cluster.find_damage(before, write_checker.read_nodes(connect))) == []
+
+
+def send(running: list[BaseProcess], number: signal.Signals, said: Path) -> None:
+    """Send the signal to the run, and wait until the run has received it."""
+    wait_until(lambda: running, "the process")
+    os.kill(forked_runs.pid(running[0]), number)
+    wait_until(lambda: "nothing more is sent" in said.read_text(), "word of the signal")
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_f30_at_every_write(  # noqa: PLR0913
+    mould: ClusterTemplate,
+    proxy: Proxy,
+    processes: ForkedRuns,
+    tmp_path: Path,
+    number: signal.Signals,
+    code: int,
+    tally: FaultStatistics,
+) -> None:
+    """A whole run gets the signal just before each of its writes: the lock is released, the summary has every topic,
+    the exit code is that of the signal, and the next run does the rest.
+    """
+    for write in range(1, WRITES + 1):
+        connect = mould.create_copy()
+        before = write_checker.read_nodes(connect)
+        running = list[BaseProcess]()
+
+        proxy.reset()
+        proxy.hold(write, lambda running=running: send(running, number, tmp_path / "said"))  # type: ignore[misc]
+        folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", proxy.through(connect))
+        running.append(processes.start("apply", folder, *RUN, output_file=tmp_path / "said"))
+        assert forked_runs.wait_for_exit_code(running[0]) == code
+        said = (tmp_path / "said").read_text()
+        counts = re.search(r"Applied: (?:(\d+) done)?(?:, )?(?:(\d+) skipped)?", said)
+        assert counts, said
+        assert sum(int(count or 0) for count in counts.groups()) == len(busy_cluster.NAMES)
+        assert lock_nodes_at(connect) == []
+        converges(connect, before)
+    tally.set_cases(WRITES)
+
+
+def test_f30_nothing_more_is_sent_after_the_signal(cluster: SimulatedKafka, proxy: Proxy) -> None:
+    """During many topics that were read together: transactions in flight finish, the others are not begun."""
+    stopped = Event()
+    with connect_cluster(proxy.through(cluster.connect)) as port:
+        plan = plan_specs(port, *MANY_SPECS)
+        proxy.hold(FIRST_TOPIC_WRITE + 10, stopped.set)
+        found = topics_by_result(list(port.apply(plan, stopped.is_set)))
+    assert sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))) == found[Result.DONE]
+    assert len(found[Result.DONE]) == proxy.requests["multi"]
+    assert len(found[Result.DONE]) + len(found[Result.SKIPPED]) == len(MANY_SPECS)
+
+
+def test_f30_a_second_signal_ends_at_once(
+    mould: ClusterTemplate, proxy: Proxy, processes: ForkedRuns, tmp_path: Path
+) -> None:
+    """A second signal while the first is being handled, with an unanswered write: the process ends at once, and the
+    next run does the rest when the session has expired.
+    """
+    ended = []
+    for write, (number, code) in zip((1, 2, 11, WRITES), SIGNALS * 2, strict=True):
+        connect = mould.create_copy()
+        before, running = write_checker.read_nodes(connect), list[BaseProcess]()
+
+        def twice(running: list[BaseProcess] = running, number: signal.Signals = number) -> None:
+            send(running, number, tmp_path / "said")
+            os.kill(forked_runs.pid(running[0]), number)
+            forked_runs.wait_for_exit(running[0])
+
+        proxy.reset()
+        proxy.hold(write, twice)
+        folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", proxy.through(connect))
+        running.append(processes.start("apply", folder, *RUN, output_file=tmp_path / "said"))
+        assert forked_runs.wait_for_exit_code(running[0]) == code
+        assert "Applied" not in (tmp_path / "said").read_text()
+        assert proxy.triggered.wait(30)
+        ended.append((connect, before))
+    for connect, before in ended:
+        converges(connect, before)

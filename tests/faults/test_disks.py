@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from integration.test_report import apply, results
+from integration.test_apply import apply, results
 from support import namespaces
 from support.cli.runs import write_manifests
 from support.zookeeper import busy_cluster, write_checker

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,17 +12,7 @@ from msgspec.structs import replace
 from conftest import BROKERS
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import InterceptingProxy, connect_cluster
-from support.zookeeper.moves import (
-    LISTS,
-    RECORD,
-    REQUEST,
-    SETTINGS,
-    MovingCluster,
-    OnceInFlight,
-    moving_cluster,
-    outcome_of,
-)
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from support.zookeeper.moves import LISTS, RECORD, REQUEST, SETTINGS, MovingCluster, OnceInFlight, outcome_of
 from topiarist.adapters.zookeeper.moves import mover
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveProgress
@@ -35,13 +25,6 @@ from topiarist.reconcile import apply_plan
 pytestmark = pytest.mark.timeout(300)
 
 LAST = BROKERS[-1]
-
-
-@pytest.fixture
-def moving(zookeeper: EmbeddedZooKeeper) -> Iterator[MovingCluster]:
-    """Return a cluster with the topic ``orders`` on broker 6."""
-    with moving_cluster(zookeeper.connect) as kafka:
-        yield kafka
 
 
 @pytest.fixture

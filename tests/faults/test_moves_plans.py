@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -35,13 +35,6 @@ from topiarist.model.plan import AddPartitions, Plan
 from topiarist.model.spec import Budgets
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def moving(zookeeper: EmbeddedZooKeeper) -> Iterator[MovingCluster]:
-    """Return a cluster with the topic ``orders`` on broker 6."""
-    with moving_cluster(zookeeper.connect) as kafka:
-        yield kafka
 
 
 def test_m21_growth_and_moves_of_one_topic(moving: MovingCluster) -> None:

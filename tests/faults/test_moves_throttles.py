@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from itertools import cycle
 from typing import Any
 
@@ -42,13 +41,6 @@ from topiarist.reconcile import apply_plan, read_and_plan
 pytestmark = pytest.mark.timeout(300)
 
 KRAFT = {"version": 2, "brokerid": 3000, "timestamp": "1", "kraftControllerEpoch": 1}
-
-
-@pytest.fixture
-def moving(zookeeper: EmbeddedZooKeeper) -> Iterator[MovingCluster]:
-    """Return a cluster with the topic ``orders`` on broker 6."""
-    with moving_cluster(zookeeper.connect) as kafka:
-        yield kafka
 
 
 def rates(kafka: MovingCluster) -> set[str]:

@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
-from integration.test_report import lines
+from integration.test_apply import lines
 from integration.test_terminal import typed
 from integration.write_fixtures import InterceptingProxy, connect_cluster
 from support.builders import apply_results, plan_specs, topic_spec
