@@ -478,17 +478,17 @@ class Definition(NamedTuple):
 def parse_definition(kind: str, body: Mapping[str, Any]) -> Definition:
     """Return the definition in a body of the API server, compared with the schemas of this release."""
     name, wanted = body["metadata"]["name"], load.API_VERSION.partition("/")[2]
-    versions = [each for each in body["spec"]["versions"] if each["name"] == wanted and each["served"]]
-    if not versions:
+    version = next((each for each in body["spec"]["versions"] if each["name"] == wanted and each["served"]), None)
+    if version is None:
         return Definition(name, (f"the version {wanted}",), {})
-    schema = versions[0].get("schema", {}).get("openAPIV3Schema", {})
+    schema = version.get("schema", {}).get("openAPIV3Schema", {})
     fields = schema.get("properties", {})
     document, status = load.resource_schema(kind), load.load_schema("status")
     missing = [
         *_find_missing(document["properties"]["spec"], document["definitions"], fields.get("spec", {}), "spec"),
         *_find_missing(status["definitions"][kind.lower()], status["definitions"], fields.get("status", {}), "status"),
     ]
-    if "status" not in versions[0].get("subresources", {}):
+    if "status" not in version.get("subresources", {}):
         missing.append("the subresource status")
     return Definition(name, tuple(missing), fields.get("status", {}))
 

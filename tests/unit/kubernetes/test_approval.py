@@ -44,6 +44,7 @@ from topiarist.kubernetes.approval import (
     ownership_digest,
     recreation_digest,
     step_time,
+    withhold_early_steps,
     write_memory,
 )
 from topiarist.kubernetes.reconciler import SyncState, TopicResult, reconcile_cluster
@@ -67,6 +68,7 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.spec import RetentionStep
 from topiarist.model.state import NO_MEMORY, ClusterState, OperatorMemory, OwnershipRecord, TopicState, WriteBlock
 from topiarist.planning.planner import make_plan
 
@@ -658,6 +660,15 @@ def test_the_time_of_a_step_is_that_of_its_record(
 ) -> None:
     """The status shows the time in the record; without steps left it goes."""
     assert step_time(topic, record) == wanted
+
+
+def test_without_a_rule_no_step_waits() -> None:
+    """A Cluster without ``retentionStep`` makes a cut at once, also soon after a step."""
+    cut = TopicPlan("orders", record_before=RECORDED, changes=STEP.changes)
+    soon, plan = datetime(2001, 9, 9, 1, 46, 41, tzinfo=UTC), Plan("prod", "id", topics=(cut,))
+    assert withhold_early_steps(plan, None, soon) is plan
+    withheld = withhold_early_steps(plan, RetentionStep(50, 60_000), soon).topics[0]
+    assert [each.reason for each in withheld.refusals] == [Reason.RETENTION_WAITS]
 
 
 def test_the_next_step_is_the_reason_to_wait() -> None:

@@ -782,6 +782,10 @@ def test_a_removed_cluster_of_this_owner_claims_no_kafka_cluster() -> None:
     assert [each.name for each in store.other_clusters(home)] == ["away"]
     store.remove(served)
     assert [*store.other_clusters(home)] == []
+    before = {*store.clusters}, {*store.topics}
+    for each in (served, namesake, resource_bodies.policy("unknown")):  # a deletion may come twice
+        store.remove(each)
+    assert ({*store.clusters}, {*store.topics}) == before
 
 
 # Late data in the operator's store: events that follow newer responses, and responses about deleted resources.

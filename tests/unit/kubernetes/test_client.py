@@ -23,6 +23,7 @@ from topiarist.kubernetes.client import (
     ApiError,
     KubernetesClient,
     RightsMonitor,
+    kafka_topic_rights,
     missing_rights,
     namespace_rights,
     require_rights,
@@ -113,6 +114,9 @@ def test_an_error_within_a_watch_is_raised() -> None:
     assert found == ["ADDED"]
     assert error is not None
     assert (error.gone, str(error)) == (True, "too old resource version")
+    found, error = watched(event("ERROR"))
+    assert error is not None
+    assert (found, error.code, str(error), error.retryable) == ([], 0, "", True)
 
 
 def test_a_watch_that_breaks_within_a_line_is_an_error_to_retry() -> None:
@@ -468,6 +472,19 @@ def test_each_watched_namespace_has_its_own_rights() -> None:
     """Without a right in one namespace the operator serves the others; the uid of ``kube-system`` needs one more."""
     assert texts(namespace_rights("pay")) == watched_rights("pay")
     assert str(IDENTITY_RIGHT) == "get namespaces kube-system in namespace kube-system"
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "places"), [((), ["in all namespaces"]), (("a", "b"), ["in namespace a", "in namespace b"])]
+)
+def test_kafka_topics_need_rights_of_their_own(namespaces: tuple[str, ...], places: list[str]) -> None:
+    """Their definition is one for all namespaces; they, their status and Strimzi's Kafkas are those of a namespace."""
+    definition = "get/list/watch customresourcedefinitions.apiextensions.k8s.io kafkatopics.kafka.strimzi.io"
+    own = ("list/watch/patch kafkatopics", "patch kafkatopics/status", "list kafkas")
+    assert texts(kafka_topic_rights(namespaces)) == [
+        f"{definition} in all namespaces",
+        *(f"{each}.kafka.strimzi.io {place}" for place in places for each in own),
+    ]
 
 
 def test_each_verb_is_reviewed_by_itself() -> None:

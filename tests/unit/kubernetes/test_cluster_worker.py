@@ -335,13 +335,13 @@ class Session:
         self.error: TopiaristError | None = None
         self.closed = 0
         self.usage_reads = 0
-        self.cluster_id = ""
+        self.kafka_id = self.cluster_id = ""
 
     def cluster(self, _spec: ClusterSpec, secrets: Mapping[SecretKeyRef, str], _records_id: str) -> MemoryCluster:
         """The cluster."""
         if self.error:
             raise self.error
-        self.secrets = secrets
+        self.secrets, self.cluster_id = secrets, self.kafka_id
         return self.port
 
     def open_usage_reader(self, _spec: ClusterSpec, _secrets: Mapping[SecretKeyRef, str]) -> None:
@@ -587,7 +587,7 @@ def test_a_cluster_that_is_not_served_names_the_kafka_cluster_of_another_one() -
     found = {}
     for name, others in (("second", (first,)), ("only", ())):
         place = world(*others)
-        place.session.cluster_id = builders.CLUSTER_ID
+        place.session.kafka_id = builders.CLUSTER_ID  # known when the session is open
         place.server.apply = refuse  # type: ignore[attr-defined]
         seen = place.look()
         found[name] = seen.error and seen.error.reason, seen.cluster_id

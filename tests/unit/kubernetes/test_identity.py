@@ -240,6 +240,10 @@ async def test_the_topic_of_records_is_kept_beside_the_cluster_id() -> None:
     world.store.upsert(resource_bodies.cluster("a", meta=meta, clusterId=OTHER_ID))
     assert await world.claim("a", OTHER_ID) == ""
     assert world.server.bodies[-1]["metadata"]["annotations"] == {PIN: OTHER_ID}
+    written = len(world.server.bodies)
+    world.store.remove(world.store.clusters["a"])
+    await world.identities.bind_records(home, "u")
+    assert len(world.server.bodies) == written  # the Cluster was deleted during the pass
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,7 @@ async def test_a_refused_write_is_repeated_soon(refused: tuple[int, float]) -> N
     assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
     assert world.server.reason("orders") == "Synced"
     assert passes == [0.0]
+    assert world.controller._repeat_loop.retries == 0  # the first attempt succeeds
     await world.stop()
 
 

@@ -20,6 +20,7 @@ from support.kubernetes.passes import (
     SHORT,
     approval_command,
     make_request,
+    make_result,
     owned_topic,
     reconcile_topics,
     refusal_reasons,
@@ -1035,6 +1036,16 @@ def test_a_topic_with_moves_is_moving_until_they_have_ended() -> None:
         assert orders.moves.in_flight == in_flight
         drain.port.finish(1)
     assert (drain.orders().state, drain.orders().moves) == (SyncState.SYNCED, None)
+
+
+def test_a_result_is_applied_when_nothing_is_left_to_do() -> None:
+    """Moves that later passes continue do not count."""
+    found = make_result(resource_bodies.topic("orders"), SyncState.SYNCED)
+    assert not found.is_applied
+    applied = {each for each in Result if found._replace(outcome=Outcome("orders", each)).is_applied}
+    assert applied == {Result.DONE, Result.UNCHANGED}
+    moving = Outcome("orders", Result.PENDING, Reason.MOVES_UNFINISHED)
+    assert found._replace(outcome=moving).is_applied
 
 
 def test_another_change_of_a_moving_topic_is_made() -> None:

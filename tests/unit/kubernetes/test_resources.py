@@ -38,9 +38,14 @@ def test_a_body_is_the_manifest_that_a_file_would_be() -> None:
         '{"retention.ms": 604800000, "preallocate": true, "min.cleanable.dirty.ratio": 0.25, "cleanup.policy": "a"}'
     )
     found = parse_resource(
-        body({"partitions": 3, "replicationFactor": 2, "config": json.loads(config)}, labels={"a": "b"})
+        body(
+            {"partitions": 3, "replicationFactor": 2, "config": json.loads(config)},
+            labels={"a": "b"},
+            managedFields=[{"manager": "kubectl", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {}}}],
+        )
     )
     assert not found.errors
+    assert (found.told_at, found.foreign_at) == ("", "")  # only of a KafkaTopic is it known who wrote last
     assert found.manifest is not None
     assert (found.key, found.manifest.labels) == (("shop", "orders"), {"a": "b"})
     assert found.manifest.spec["config"]["min.cleanable.dirty.ratio"] == Decimal("0.25")

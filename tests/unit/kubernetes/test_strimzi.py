@@ -334,8 +334,13 @@ def test_a_status_is_equal_while_nothing_changes() -> None:
     first = status_of(resource_bodies.kafka_topic("orders", meta=wrong), SyncState.PAUSED)
     assert [each["type"] for each in first["conditions"]] == ["ReconciliationPaused", "Warning"]
     known = {**first, "topicId": "abc"}
-    again = status_of(resource_bodies.kafka_topic("orders", meta=wrong, status=known), SyncState.PAUSED, now=LATER)
-    assert again == known
+    stored = resource_bodies.kafka_topic("orders", meta=wrong, status=known)
+    assert status_of(stored, SyncState.PAUSED, now=LATER) == known
+    part = {"name": "prod", "topicId": "new"}
+    told = topic_status(stored, {"prod": make_result(stored, SyncState.PAUSED)}, {}, NOW, {"prod"}) | {
+        "clusters": [part]
+    }
+    assert kafka_topic_status(stored, told, None, LATER) == {**known, "topicId": "new"}
 
 
 def test_what_holds_the_kafka_topic_is_its_condition() -> None:
