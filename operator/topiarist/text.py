@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 
 TEMPLATE_MARKER = re.compile(r"\{\{|\{%|<%|%\{|\$\{|\$\(|\$(?=[A-Za-z_])")
 """The start of an expression that a renderer replaces: Helm, Jinja, Handlebars, ERB, Terraform, a shell."""
@@ -34,6 +35,15 @@ def sanitize(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+_MAX_PATH_LENGTH = 4096
+"""Characters of a path in a message: more than Linux allows."""
+
+
+def printable_path(path: PurePath | str) -> str:
+    """Return a path or URI as printable text for messages."""
+    return printable(str(path), _MAX_PATH_LENGTH)
 
 
 def quote(text: str) -> str:

@@ -57,6 +57,7 @@ def _changes(source: str) -> Iterator[str]:
         ("x = (A, B)", ["x = ([-A, B-]{+B,+})", "x = (A,[- B-])"]),
         ("a, b = (A, B)", []),
         ("x = f(a, b)", ["x = f(a[-, b-])", "x = f([-a, b-]{+b, a+})"]),
+        ("x = max(a, b)", ["x = max(a[-, b-])"]),
         ("x = f(key=a)", ["x = f([-key=a-])"]),
         ("x = zip(a, strict=b)", []),
         ("x = a or 'text'", ["x = a [-or-]{+and+} 'text'", "x = a[- or 'text'-]", "x = a or '[-text-]{+textx+}'"]),

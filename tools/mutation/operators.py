@@ -50,6 +50,9 @@ _TYPE_CALLS = frozenset({"cast", "isinstance", "issubclass", "TypeVar", "NewType
 _BUILTIN_TYPES = frozenset(
     {"None", "bool", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple", "type"}
 )
+_COMMUTATIVE_CALLS = frozenset({"max", "min"})
+"""Functions of numbers, whose result does not depend on the order of their arguments."""
+
 _LOG_OBJECTS = frozenset({"log", "logger", "logging", "warnings"})
 
 _UNSEEN_NAMES = frozenset({"__all__", "__slots__"})
@@ -297,7 +300,7 @@ def _calls(site: Site) -> Iterator[ast.expr]:
             yield ast.Call(node.func, node.args, [other for other in node.keywords if other is not keyword])
     if len(node.args) > 1 and not any(isinstance(each, ast.Starred) for each in node.args):
         yield ast.Call(node.func, node.args[:-1], node.keywords)
-        for index in range(len(node.args) - 1):
+        for index in range(len(node.args) - 1) if name not in _COMMUTATIVE_CALLS else ():
             first, second = node.args[index : index + 2]
             yield ast.Call(node.func, [*node.args[:index], second, first, *node.args[index + 2 :]], node.keywords)
 

@@ -18,10 +18,7 @@ from typing import Self
 from uuid import uuid4
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.text import humanize_bytes, printable
-
-_MAX_SHOWN_PATH = 4096
-"""Characters of a path in a message."""
+from topiarist.text import humanize_bytes, printable_path
 
 
 def require_empty_folder(folder: Path) -> None:
@@ -71,9 +68,7 @@ def _translate_errors(path: str | Path, hint: str = "") -> Iterator[None]:
 
 
 def _unwritable_error(path: str | Path, message: str, hint: str = "") -> TopiaristError:
-    return TopiaristError(
-        Reason.UNWRITABLE, f"{printable(str(path), _MAX_SHOWN_PATH)}: cannot be written: {message}", hint
-    )
+    return TopiaristError(Reason.UNWRITABLE, f"{printable_path(path)}: cannot be written: {message}", hint)
 
 
 MAX_FILE_BYTES = 1 << 29

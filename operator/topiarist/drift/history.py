@@ -28,7 +28,7 @@ from topiarist.drift.findings import MANIFEST_CLASSES, DriftClass, FindingKey, F
 from topiarist.drift.rows import UNCHANGED, WORSE, is_worse
 from topiarist.errors import Reason, TopiaristError
 from topiarist.schema import load as load_
-from topiarist.text import printable
+from topiarist.text import printable_path
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft7Validator
@@ -227,7 +227,7 @@ def parse_part(path: Path, data: bytes, kinds: str, at: str = "", hint: str = _H
         pass
     kind = kinds.split()[0]
     wanted = _PARTS.get(kind, f"{kind} of a drift report")
-    message = f"{printable(str(path), 4096)}{at}: found no {wanted}"
+    message = f"{printable_path(path)}{at}: found no {wanted}"
     raise TopiaristError(Reason.UNREADABLE, message, hint)
 
 

@@ -42,7 +42,7 @@ from topiarist.drift.history import (
 from topiarist.drift.storage import Storage, is_hidden, is_remote, open_store
 from topiarist.errors import Reason, TopiaristError
 from topiarist.schema import load
-from topiarist.text import printable
+from topiarist.text import printable, printable_path
 
 _TIME = pa.timestamp("us", tz="UTC")
 _TIME_FORMAT, _FILE_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ", "%Y%m%dT%H%M%SZ"
@@ -166,7 +166,7 @@ class ParquetHistory(RunHistory):
     def _raise_unreadable(self, message: str) -> NoReturn:
         raise TopiaristError(
             Reason.UNREADABLE,
-            f"{printable(self._path, 4096)}: found no history of drift reports: {printable(message, 400)}",
+            f"{printable_path(self._path)}: found no history of drift reports: {printable(message, 400)}",
             "set --history to a new folder, or to one that earlier reports have written",
         )
 

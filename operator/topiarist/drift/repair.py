@@ -43,7 +43,7 @@ from topiarist.errors import FieldPath, Reason, TopiaristError
 from topiarist.model.plan import Plan
 from topiarist.model.spec import TopicSpec, find_origin
 from topiarist.schema.load import API_VERSION
-from topiarist.text import printable
+from topiarist.text import printable_path
 
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
@@ -282,14 +282,14 @@ def load_baseline(path: str) -> Baseline:
     first, *lines = read_file(path).splitlines() or [b""]
     header = parse_part(where, first, "baseline", ":1", _HINT)
     if not is_day(header["until"]):
-        message = f"{printable(path, 4096)}:1: until: found {header['until']}, wanted a day of the calendar"
+        message = f"{printable_path(path)}:1: until: found {header['until']}, wanted a day of the calendar"
         raise TopiaristError(Reason.UNREADABLE, message)
     rows: RowsByCluster = {}
     for number, line in enumerate(lines, start=2):
         row: dict[str, Any] = parse_part(where, line, "baselineFinding", f":{number}", _HINT)
         found = rows.setdefault(row["cluster"], {})
         if (earlier := found.setdefault(finding_key(row), row | {"line": number}))["line"] != number:
-            message = f"{printable(path, 4096)}:{number}: found the finding of line {earlier['line']} again"
+            message = f"{printable_path(path)}:{number}: found the finding of line {earlier['line']} again"
             raise TopiaristError(Reason.UNREADABLE, message, "remove one of the two lines")
     given = {name: header[name] for name in ("author", "reason", "until")}
     return Baseline(DriftException(BASELINE_NAME, FindingSelection(), **given, file=path, line=1, labels={}), rows)

@@ -45,7 +45,7 @@ from topiarist.drift.storage import is_remote
 from topiarist.drift.task import Caches, LiveCluster, Part, Shipped, Source, encode_line, run_in_processes, work
 from topiarist.errors import Reason, TopiaristError, missing_packages_error
 from topiarist.model.spec import ClusterSpec
-from topiarist.text import format_count, printable, to_camel_case
+from topiarist.text import format_count, printable_path, to_camel_case
 
 if TYPE_CHECKING:
     from topiarist.adapters.manifests.loader import InvalidDocument
@@ -108,14 +108,14 @@ def find_spark_reason(engine: str, snapshots: Iterable[str]) -> str:
     reasons = {} if engine == SPARK else {path: spark_required_reason(path) for path in snapshots}
     path, reason = next(((path, reason) for path, reason in reasons.items() if reason), ("", ""))
     if engine == PYTHON and reason:
-        message = f"{printable(path, 4096)} {reason}: it needs Spark, and --engine python excludes Spark"
+        message = f"{printable_path(path)} {reason}: it needs Spark, and --engine python excludes Spark"
         hint = "remove --engine python, or use files and folders of JSON lines"
         raise TopiaristError(Reason.WRONG_USAGE, message, hint)
     if engine == PYTHON or not (engine == SPARK or reason or has_given_session()):
         return ""
     require_spark("" if reason else _HINT_PYTHON_ENGINE)
     if reason:
-        return f"{printable(path, 4096)} {reason}"
+        return f"{printable_path(path)} {reason}"
     if engine == SPARK:
         return "--engine spark"
     return "started by spark-submit" if is_spark_submit() else "a session is given"

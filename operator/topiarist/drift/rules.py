@@ -31,7 +31,7 @@ from topiarist.kafka.config_rules import describe_unknown_key
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.schema.load import load_schema
-from topiarist.text import printable, quote
+from topiarist.text import printable_path, quote
 
 KIND = "DriftPolicy"
 
@@ -193,7 +193,7 @@ def load_codeowners(path: str) -> Codeowners:
     try:
         lines = read_file(path).decode().splitlines()
     except UnicodeDecodeError:
-        message = f"{printable(path, 4096)}: found bytes that are no UTF-8, wanted CODEOWNERS"
+        message = f"{printable_path(path)}: found bytes that are no UTF-8, wanted CODEOWNERS"
         raise TopiaristError(Reason.UNREADABLE, message) from None
     where = Path.cwd() / path
     where = where.parent.resolve() / where.name
@@ -202,7 +202,7 @@ def load_codeowners(path: str) -> Codeowners:
     ignored: list[str] = []
     rules = [*_parse_lines(lines, is_gitlab, ignored)]
     return Codeowners(
-        str(root), str(Path.cwd().resolve()), tuple(rules), tuple(f"{printable(path, 4096)}:{each}" for each in ignored)
+        str(root), str(Path.cwd().resolve()), tuple(rules), tuple(f"{printable_path(path)}:{each}" for each in ignored)
     )
 
 

@@ -23,7 +23,6 @@ from topiarist.adapters.snapshots.files import (
     RowError,
     file_name,
     parse_row,
-    printable_path,
     read_lines,
     require_chroot,
 )
@@ -42,7 +41,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.reconcile import require_cluster_id
-from topiarist.text import format_count, printable
+from topiarist.text import format_count, printable_path
 
 # Paths and URIs of snapshots and reports, as Spark needs them.
 #
@@ -287,7 +286,7 @@ def list_files(path: str, *suffixes: str) -> list[str]:
         return require_files(path, [file for file in found_there if file.endswith(suffixes) or file == path], suffixes)
     where = Path(path)
     if not where.exists():
-        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable(path, 4096)}: there is no such file or folder")
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, f"{printable_path(path)}: there is no such file or folder")
     if not where.is_dir():
         return [str(where)]
     found = (file for suffix in suffixes for file in where.rglob(f"*{suffix}"))
@@ -303,6 +302,6 @@ def list_files(path: str, *suffixes: str) -> list[str]:
 def require_files(path: str, files: list[str], suffixes: Iterable[str]) -> list[str]:
     """Return the files of a folder. Raises ``SnapshotUnusable`` if there are none."""
     if not files:
-        message = f"{printable(path, 4096)} has no file {' or '.join(f'*{suffix}' for suffix in suffixes)}"
+        message = f"{printable_path(path)} has no file {' or '.join(f'*{suffix}' for suffix in suffixes)}"
         raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "create snapshots: topiarist snapshot --out FOLDER")
     return files

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from topiarist.adapters.snapshots.files import MAX_BYTES, MAX_ROW_BYTES
 from topiarist.errors import Reason, TopiaristError, missing_packages_error
-from topiarist.text import humanize_bytes, printable
+from topiarist.text import humanize_bytes, printable, printable_path
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE_URI = re.compile(r"file:/+")
@@ -159,7 +159,7 @@ class Storage:
             self._raise(about or address, f"its store reported {printable(message, 400)}")
 
     def _raise(self, address: str, message: str) -> NoReturn:
-        raise TopiaristError(self._reason, f"{printable(address, 4096)}: {message}")
+        raise TopiaristError(self._reason, f"{printable_path(address)}: {message}")
 
 
 def open_store(address: str) -> tuple[Any, str]:
@@ -170,5 +170,5 @@ def open_store(address: str) -> tuple[Any, str]:
 
         store, path = url_to_fs(address)
     except ImportError as error:
-        raise missing_packages_error(_EXTRAS.get(scheme, "drift"), printable(address, 4096)) from error
+        raise missing_packages_error(_EXTRAS.get(scheme, "drift"), printable_path(address)) from error
     return store, str(path)

@@ -55,7 +55,7 @@ from topiarist.kafka.types import KafkaVersion, matches_any
 from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.reconcile import read_cluster
-from topiarist.text import printable
+from topiarist.text import printable, printable_path
 
 # Live clusters as inputs of a comparison: reads several clusters at the same time.
 #
@@ -472,7 +472,7 @@ def _serve(
     except (EOFError, ConnectionError):  # the parent has ended
         pass
     except OSError as error:
-        connection.send(_Failure(Reason.UNWRITABLE, f"{printable(str(file), 4096)}: {error.strerror or error}"))
+        connection.send(_Failure(Reason.UNWRITABLE, f"{printable_path(file)}: {error.strerror or error}"))
     except Exception:
         names = ", ".join(parts[number].cluster for number in numbers)
         connection.send(_Failure(None, f"{names}: {traceback.format_exc()}"))

@@ -11,7 +11,7 @@ from jsonschema_rs import Draft7Validator
 from support.drift.small_fleet import cluster_state, owned_topic, topic_document, write_manifests, write_snapshot
 from topiarist.cli.main import run
 from topiarist.drift.cross_cluster import TOPIC_FIELD, ValueRow, compare_values
-from topiarist.model.state import TopicState
+from topiarist.model.state import ReadError, TopicState
 from topiarist.schema import load
 
 WEEK = "604800000"
@@ -51,11 +51,15 @@ def test_each_field_is_a_row_and_equal_texts_do_not_differ() -> None:
     """A topic that only some clusters have is in a row of its own; only clusters that have it have values."""
     states = {
         "a": cluster_state("a", owned_topic("t", config={"retention.ms": WEEK, "x.y": "1"}), owned_topic("only")),
-        "b": cluster_state("b", owned_topic("t", config={"retention.ms": f"{WEEK} "})),
+        "b": cluster_state(
+            "b",
+            owned_topic("t", config={"retention.ms": f"{WEEK} "}),
+            topic_errors={"only": ReadError("/brokers/topics/only", "is no JSON")},
+        ),
     }
     rows = [*compare_values(states, lambda topic: True)]
     assert [row for row in rows if row.topic == "only"] == [
-        ValueRow("only", TOPIC_FIELD, {"a": "present", "b": None}, True),
+        ValueRow("only", TOPIC_FIELD, {"a": "present", "b": "unreadable"}, True),
         ValueRow("only", "partitions", {"a": "3"}, False),
         ValueRow("only", "replicationFactor", {"a": "2"}, False),
     ]

@@ -84,10 +84,12 @@ def compare(name: str, parts: Iterable[tuple[str, str]]) -> None:
 
 
 def test_the_demo_has_this_content(report: Path) -> None:
-    """Each manifest, each row and each number of the demo is that of the golden file."""
+    """Each manifest, each finding and each number of the demo is that of the golden file."""
     fleet = report.parent
     paths = [*sorted(fleet.glob("manifests/**/*.yaml")), report / "findings.jsonl", report / "summary.json"]
-    compare("demo.txt", ((str(path.relative_to(fleet)), path.read_text()) for path in paths))
+    parts = [(str(path.relative_to(fleet)), path.read_text()) for path in paths]
+    heads = [path.read_text().splitlines(keepends=True)[0] for path in sorted(fleet.glob("snapshots/*"))]
+    compare("demo.txt", [*parts, ("first rows of the snapshots", "".join(heads))])
 
 
 def age_snapshots(folder: Path, day: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, replica_lists, spec, state, topic
-from support.drift.small_fleet import SNAPSHOT_TIME
+from support.drift.small_fleet import SNAPSHOT_TIME, owned_topic
 from topiarist.drift.compare import compare_cluster
 from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow
 from topiarist.drift.placement import find_usage_findings
@@ -258,6 +258,14 @@ def find_whole(usage: TopicUsage, **config: str) -> DriftFinding:
     ((name, one),) = find_usage_findings(replace(state, usage={"t": usage}), SPEC, {})
     assert name == "t"
     return one
+
+
+def test_a_finding_about_usage_has_the_owner_of_its_topic() -> None:
+    """The owner is that of the record, as in other findings of the topic."""
+    usage = {"t": TopicUsage(sample(1, MIB), UNSEEN, UNSEEN)}
+    seen = ClusterState("7sYk", (Broker(1),), {"t": owned_topic("t")}, evidence=Evidence(NOW), usage=usage)
+    found = compare_cluster(ClusterInput("prod", SNAPSHOT_TIME, seen), SPEC, [], RunOptions(), "").rows
+    assert [(row["class"], row["owner"]) for row in found] == [("dormant", "default"), ("orphaned", "default")]
 
 
 WEEK = {"retention_ms": str(7 * DAY_S * 1000), "retention_bytes": str(100 * MIB)}

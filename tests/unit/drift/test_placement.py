@@ -131,6 +131,15 @@ def test_a_broker_that_is_away_makes_no_topic_uneven() -> None:
         assert found(state(topic(replicas=placed), brokers=brokers)) == {}
 
 
+@pytest.mark.parametrize("field", ["drain_brokers", "exclude_brokers"])
+def test_a_broker_that_takes_no_replicas_makes_no_topic_uneven(field: str) -> None:
+    """A topic that is even on the others stays where it is."""
+    placed = assign_replicas(RACKLESS_BROKERS[:3], 10, replication_factor=2, start=0, shift=0)
+    seen = state(topic(replicas=placed), brokers=RACKLESS_BROKERS)
+    assert [*found(seen)] == ["spread"]
+    assert found(seen, replace(PROD_CLUSTER, **{field: frozenset({4})})) == {}
+
+
 @examples(300)
 @given(st.data())
 def test_nothing_that_kafka_places_is_found(data: st.DataObject) -> None:

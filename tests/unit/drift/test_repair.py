@@ -236,6 +236,29 @@ def test_only_values_of_a_manifest_are_edited(
     assert sizes["spec"] == {"partitions": 3, "replicationFactor": 2, "clusters": BOTH, "overrides": [override]}
 
 
+def test_a_value_that_an_override_replaces_elsewhere_is_set_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other cluster has its own value; a topic whose manifest is gone since the report needs a person."""
+    monkeypatch.chdir(tmp_path)
+    for name, retention in (("eu", MONTH), ("us", "60000")):
+        topics = (owned_topic(topic, config={"retention.ms": retention}) for topic in ("orders", "gone"))
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, *topics))
+    override = {"clusters": ["us"], "config": {"retention.ms": 60000}}
+    orders, gone = (
+        topic_document(topic, BOTH, config={"retention.ms": int(WEEK)}, overrides=[override])
+        for topic in ("orders", "gone")
+    )
+    write_manifests(tmp_path / "fleet", BOTH, orders, gone)
+    run_drift(Path("fleet"), Path("report").resolve(), "-q")
+    text = write_manifests(tmp_path / "fleet", BOTH, orders).joinpath("all.yaml").read_text()
+    capsys.readouterr()
+    assert run(["drift", "fleet", "--from", "report", "-q", "--fix", "manifest", "--write"]) == 0
+    assert "gone on eu: config.retention.ms: no value of its manifest would make it right" in capsys.readouterr().err
+    edited = text.replace(f'"config": {{"retention.ms": {WEEK}}}', '"config": {"retention.ms": 30d}')
+    assert Path("fleet/all.yaml").read_text() == edited != text
+
+
 def test_a_line_that_is_no_finding_is_named(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A repair names the line of a report that is none, and changes nothing."""
     path = fleet.parent / "report" / "findings.jsonl"

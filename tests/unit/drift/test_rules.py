@@ -201,7 +201,11 @@ def test_a_branch_does_not_lower_its_own_findings(fleet: Path, tmp_path: Path) -
         ([rule(clusterSelector={"matchLabels": {}})], "matchLabels"),
         ([rule(clusterSelector={})], "matchLabels"),
         ([rule(classes=["confg"])], "did you mean config?"),
-        ([rule(fields=["retention.ms"])], "did you mean config.retention.ms?"),
+        (
+            [rule(fields=["partitions", "retention.ms"])],
+            'yaml:9:7: error: fields: found "retention.ms", wanted a field',
+        ),
+        ([rule(fields=["retention.ms"])], "; did you mean config.retention.ms?"),
         (
             [rule(fields=["size"])],
             'found "size", wanted a field of findings; such as partitions or config.retention.ms',
@@ -212,7 +216,10 @@ def test_a_branch_does_not_lower_its_own_findings(fleet: Path, tmp_path: Path) -
         ([rule(clusters=["*"], severity={"set": "Lowest"})], "wanted Critical, High, Medium or Low"),
         ([rule(clusters=["*"], severity={"raise": 0})], "raise"),
         ([rule(clusters=["*"], team="shop")], "team"),
-        ([rule(clusters=["*"]), rule(clusters=["eu"])], "another rule of the policy is called some"),
+        (
+            [rule(clusters=["*"]), rule(clusters=["eu"])],
+            "yaml:14:11: error: name: another rule of the policy is called some; rename one of them",
+        ),
         ([], "rules"),
     ],
 )

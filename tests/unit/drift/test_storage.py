@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,9 +53,17 @@ def test_a_first_line_is_read_in_pieces(
 ) -> None:
     """The first line is read with any number of requests."""
     monkeypatch.setattr(module, "_HEAD_BYTES", head)
+    opened, open_file = list[int](), FolderStore.open
+
+    def record(self: FolderStore, path: str, *words: Any, block_size: int) -> Any:
+        opened.append(block_size)
+        return open_file(self, path, *words, block_size=block_size)
+
+    monkeypatch.setattr(FolderStore, "open", record)
     (store / "one.jsonl").write_text(content)
     first = "".join(content.splitlines(keepends=True)[:1])
     assert storage.read_first_line(f"{STORE}/one.jsonl").decode() == first
+    assert opened == [head]
     assert b"".join(storage.read_lines(f"{STORE}/one.jsonl")).decode() == content
 
 

@@ -41,7 +41,7 @@ def test_a_body_is_the_manifest_that_a_file_would_be() -> None:
         body(
             {"partitions": 3, "replicationFactor": 2, "config": json.loads(config)},
             labels={"a": "b"},
-            managedFields=[{"manager": "kubectl", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {}}}],
+            managedFields=[{"manager": "kubectl", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:status": {}}}],
         )
     )
     assert not found.errors

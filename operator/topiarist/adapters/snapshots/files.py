@@ -27,7 +27,7 @@ from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.schema import load
-from topiarist.text import format_count, humanize_bytes, printable, quote
+from topiarist.text import format_count, humanize_bytes, printable, printable_path, quote
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft7Validator
@@ -310,14 +310,6 @@ _READ_BYTES = 1 << 16
 
 _MAX_SHOWN_ERRORS = 10
 """Invalid rows of one file in an error message."""
-
-_MAX_PATH_LENGTH = 4096
-"""Characters of a path in a message: more than Linux allows."""
-
-
-def printable_path(path: Path | str) -> str:
-    """Return a path or URI as printable text for messages."""
-    return printable(str(path), _MAX_PATH_LENGTH)
 
 
 def unusable_snapshot_error(message: str, hint: str = "take a new snapshot, or fetch this one again") -> TopiaristError:

@@ -25,12 +25,12 @@ from topiarist.adapters.snapshots.files import (
     describe_wrong_row_count,
     is_valid_row,
     parse_row,
-    printable_path,
     read_first_row,
 )
 from topiarist.errors import TopiaristError
 from topiarist.kafka.types import Replicas, count_replicas
 from topiarist.model.state import ClusterState
+from topiarist.text import printable_path
 
 # A fast reader of snapshot rows that caches the parts that many rows share.
 #

@@ -30,7 +30,7 @@ from topiarist.model.plan import Risk
 from topiarist.output.markdown.sections import escape_prose, format_code, format_table_cell
 from topiarist.output.text.layout import humanize_config_value
 from topiarist.planning.risk import Effect
-from topiarist.text import format_count, humanize_duration, list_first, printable
+from topiarist.text import format_count, humanize_duration, list_first, printable_path
 
 # The summary of a drift report as Markdown, for an issue or a chat message.
 #
@@ -556,4 +556,4 @@ def _sync_to_disk(file: BinaryIO) -> None:
 
 
 def _raise_unwritable(path: str, message: str) -> NoReturn:
-    raise TopiaristError(Reason.UNWRITABLE, f"{printable(path, 4096)}: cannot be written: {message}")
+    raise TopiaristError(Reason.UNWRITABLE, f"{printable_path(path)}: cannot be written: {message}")

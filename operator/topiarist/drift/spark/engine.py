@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as f
 
 from topiarist.adapters.snapshots.codec import format_time
-from topiarist.adapters.snapshots.files import SUFFIX, printable_path
+from topiarist.adapters.snapshots.files import SUFFIX
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader
 from topiarist.drift.causes import CauseIndex, Causes, to_cause_row
 from topiarist.drift.compare import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
@@ -69,7 +69,7 @@ from topiarist.drift.storage import Storage, is_remote, to_local_path
 from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, LiveCluster, Part, encode_line
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
-from topiarist.text import printable
+from topiarist.text import printable_path
 
 # The Spark job behind a drift report: ``drift.task.work`` on executors, and a report from its results.
 #
@@ -182,7 +182,7 @@ class SparkJob:
     def _require(self, found: int, expected: int, what: str) -> None:
         if found != expected:
             # The rest is on the disks of other machines.
-            message = f"{printable(self._folder.staging_path, 4096)}: found {found:,} {what} after writing {expected:,}"
+            message = f"{printable_path(self._folder.staging_path)}: found {found:,} {what} after writing {expected:,}"
             hint = "set --out to a folder that all machines of the Spark cluster share, or to an address such as s3a:"
             raise TopiaristError(Reason.UNWRITABLE, message, hint)
 

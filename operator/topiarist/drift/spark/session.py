@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 
 from topiarist.drift.report import has_given_session
 from topiarist.errors import Reason, TopiaristError
-from topiarist.text import printable
+from topiarist.text import printable, printable_path
 
 # Translation of Spark errors into ``TopiaristError`` with a one-line message.
 #
@@ -68,7 +68,7 @@ def translate_errors(reason: Reason = Reason.SPARK_FAILED, path: str = "") -> It
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
         message, hint = _explain_root_cause(_root_cause(error))
-        raise TopiaristError(reason, f"{printable(path, 4096)}: {message}" if path else message, hint) from error
+        raise TopiaristError(reason, f"{printable_path(path)}: {message}" if path else message, hint) from error
 
 
 def _explain_root_cause(root: str) -> tuple[str, str]:

@@ -23,13 +23,13 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from topiarist.adapters.snapshots.files import MAX_ROW_BYTES, printable_path, unusable_snapshot_error
+from topiarist.adapters.snapshots.files import MAX_ROW_BYTES, unusable_snapshot_error
 from topiarist.drift.compare import ClusterResult
 from topiarist.drift.cross_cluster import TopicComparer
 from topiarist.drift.snapshots import SnapshotLines
 from topiarist.drift.task import Caches, Part, Shipped, work
 from topiarist.errors import Reason, TopiaristError
-from topiarist.text import humanize_bytes
+from topiarist.text import humanize_bytes, printable_path
 
 PART_TYPE = "cluster string, part binary, data binary"
 """Rows of parts, those of a cluster one after the other: the part, with a snapshot or before the lines of one."""

@@ -124,8 +124,11 @@ def test_a_webhook_gets_the_news(
     assert run_drift(fleet, out, *words) == 0
     (first,) = listener.received
     assert (first.path, first.headers["content-type"]) == (f"/{SECRET}", "application/json")
-    assert first.body["counts"] == {"new": 3, "worse": 0, "resolved": 0}
-    assert first.body["new"] == read_rows(out)
+    assert first.body == {
+        **{"formatVersion": 1, "asOf": "2025-01-31T12:00:00Z", "owner": "default"},
+        **{"counts": {"new": 3, "worse": 0, "resolved": 0}, "bySeverity": {"Critical": 2, "Low": 1}},
+        **{"new": read_rows(out), "worse": [], "resolved": []},
+    }
     take_snapshot(tmp_path, "orders", hours=1)
     assert run_drift(fleet, out, *words) == 0
     second = listener.received[1].body
