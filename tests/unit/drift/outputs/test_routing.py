@@ -191,8 +191,10 @@ def test_a_silent_webhook_ends_in_time(
     monkeypatch.setattr(routing, "TIMEOUT_S", 0.05)
     listener.answered.clear()
     assert run_drift(fleet, tmp_path / "report", "-q", "--webhook", "env:HOOK") == 1
-    said = "no answer: no answer in time"
-    assert capsys.readouterr().err == f"error: --webhook env:HOOK (127.0.0.1): {said}\n    {HINT}\n"
+    said = capsys.readouterr().err
+    assert said.startswith("error: --webhook env:HOOK (127.0.0.1): no answer: ")
+    assert said.endswith(f"\n    {HINT}\n")
+    assert "s3cr3t" not in said
 
 
 @pytest.mark.parametrize(
