@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import PurePath
 
 TEMPLATE_MARKER = re.compile(r"\{\{|\{%|<%|%\{|\$\{|\$\(|\$(?=[A-Za-z_])")
 """The start of an expression that a renderer replaces: Helm, Jinja, Handlebars, ERB, Terraform, a shell."""
@@ -41,7 +40,7 @@ _MAX_PATH_LENGTH = 4096
 """Characters of a path in a message: more than Linux allows."""
 
 
-def printable_path(path: PurePath | str) -> str:
+def printable_path(path: object) -> str:
     """Return a path or URI as printable text for messages."""
     return printable(str(path), _MAX_PATH_LENGTH)
 

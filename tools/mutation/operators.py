@@ -51,7 +51,7 @@ _BUILTIN_TYPES = frozenset(
     {"None", "bool", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple", "type"}
 )
 _COMMUTATIVE_CALLS = frozenset({"max", "min"})
-"""Functions of numbers, whose result does not depend on the order of their arguments."""
+"""Functions of numbers: the order of their arguments makes no difference."""
 
 _LOG_OBJECTS = frozenset({"log", "logger", "logging", "warnings"})
 

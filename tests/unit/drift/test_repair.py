@@ -239,7 +239,7 @@ def test_only_values_of_a_manifest_are_edited(
 def test_a_value_that_an_override_replaces_elsewhere_is_set_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The other cluster has its own value; a topic whose manifest is gone since the report needs a person."""
+    """The other cluster has its own value; a topic without a manifest since the report needs a person."""
     monkeypatch.chdir(tmp_path)
     for name, retention in (("eu", MONTH), ("us", "60000")):
         topics = (owned_topic(topic, config={"retention.ms": retention}) for topic in ("orders", "gone"))
