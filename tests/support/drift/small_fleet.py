@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from support.cli.runs import document
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
 from topiarist.cli.main import run
@@ -83,8 +81,3 @@ def read_summary(out: Path) -> dict[str, Any]:
 def row_keys(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
     """Return cluster, topic, class and field of each row."""
     return [(row["cluster"], row["topic"], row["class"], row["field"]) for row in rows]
-
-
-def without_topics(state: ClusterState, *names: str) -> ClusterState:
-    """Return the same state without some topics."""
-    return replace(state, topics={name: topic for name, topic in state.topics.items() if name not in names})
