@@ -10,6 +10,7 @@ import pytest
 from mutation.draw import draw, list_group, load_survivors, run_group
 from mutation.operators import find_changes, find_units, mark_difference
 from mutation.run import list_mutants, load_settings
+from mutation.traces import CoverageTraces
 from mutation.workspace import ROOT
 
 
@@ -144,6 +145,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "operator/topiarist/__init__.py").touch()
     (root / "operator/topiarist/small.py").write_text(SMALL, encoding="utf-8")
     return root
+
+
+def test_what_a_setup_executes_counts_for_the_whole_file() -> None:
+    """A fixture of several tests is executed by the first alone; tests that execute a statement come first."""
+    log = ["m.py\t1\ta.py::one (setup)", "m.py\t2\ta.py::one (call)", "m.py\t1\tb.py::four (call)"]
+    traces = CoverageTraces(log, {"a.py::two": 1, "a.py::one": 2, "b.py::three": 3, "b.py::four": 4})
+    assert traces.tests_at("m.py", 1) == ["a.py::one", "b.py::four", "a.py::two"]
+    assert traces.tests_at("m.py", 2) == ["a.py::one"]
 
 
 def _write_tests(root: Path, more: str) -> None:

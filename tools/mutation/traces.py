@@ -55,13 +55,20 @@ def statement_line(function: Function, line: int) -> int:
 
 
 class CoverageTraces:
-    """The logged traces: the tests that execute a statement."""
+    """The logged traces: the tests that execute a statement.
+
+    A fixture that several tests share runs in the setup of the first: what a setup executes counts for all tests of its
+    file.
+    """
 
     def __init__(self, log: Iterable[str], seconds: Mapping[str, float]) -> None:
         self._tests: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+        self._files: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
         self._seconds = seconds
         for logged in log:
             module, line, test = logged.split("\t", 2)
+            if test.endswith(_PHASE_SUFFIXES[0]):
+                self._files[module, int(line)].add(file_of_test(test))
             for phase in _PHASE_SUFFIXES:
                 test = test.removesuffix(phase)
             self._tests[module, int(line)].add(test)
@@ -76,12 +83,15 @@ class CoverageTraces:
         return "" in self._tests[module, line]
 
     def tests_at(self, module: str, line: int) -> list[str]:
-        """Return the tests that execute a statement, the fastest first.
+        """Return the tests that execute a statement, the fastest first, then those that share a fixture with one.
 
         A statement that runs outside any test counts for all tests.
         """
-        logged = self._tests[module, line]
-        return self.tests if "" in logged else [test for test in self.tests if test in logged]
+        logged, files = self._tests[module, line], self._files[module, line]
+        if "" in logged:
+            return self.tests
+        others = [test for test in self.tests if test not in logged and file_of_test(test) in files]
+        return [*(test for test in self.tests if test in logged), *others]
 
 
 class TraceCache:

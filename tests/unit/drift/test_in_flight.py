@@ -130,6 +130,11 @@ def test_a_request_without_readable_entries_is_stuck() -> None:
     """It blocks every request; a request that is a few seconds old may be on its way."""
     for age, found in ((10, []), (61, [("", "stuck", "")])):
         assert short(replace(requested(age=age), reassigning_topics=frozenset({"orders"}))) == found
+    (row,) = rows(replace(requested(age=61), reassigning_topics=frozenset({"orders"})))
+    assert row["message"] == (
+        "the reassignment request has no entry that topiarist can read, and it blocks every reassignment"
+    )
+    assert row["hint"].startswith("find the program that wrote /admin/reassign_partitions, ")
 
 
 def test_a_record_without_a_request_is_a_throttle() -> None:

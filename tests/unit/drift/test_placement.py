@@ -171,6 +171,7 @@ def test_replicas_on_drained_brokers_are_found() -> None:
     assert row["hint"] == "allow Drain in spec.moves of the Cluster"
     allowed = replace(on, moves=ALL_MOVES)
     assert found(seen, allowed)["drained"][1:] == (found(seen, on)["drained"][1], "Change")
+    assert {row["hint"] for row in rows(seen, allowed, partitions=3) if row["class"] in OF_PLACEMENT} == {""}
 
 
 @pytest.mark.parametrize("fields", [{"partitions": 3}, {"replicaAssignment": [[1, 2], [2, 3], [3, 1]]}])
