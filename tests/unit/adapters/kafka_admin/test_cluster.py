@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -23,14 +23,18 @@ from topiarist.adapters.kafka_admin.cluster import (
     WARNING_NO_OWNERS,
     KafkaCluster,
 )
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.moves import mover as mover_module
+from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.read import state as cluster_state
+from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.state import REMEDY_NO_RECORDS
 from topiarist.adapters.kafka_admin.read.topic_reader import NO_MOVES_WITHOUT_RECORDS
 from topiarist.adapters.kafka_admin.records.codec import Moved, TopicRecord
-from topiarist.adapters.kafka_admin.records.run import WARNING_ZOOKEEPER_ENDED
+from topiarist.adapters.kafka_admin.records.run import WARNING_ZOOKEEPER_ENDED, RecordsRun
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
-from topiarist.model.access import Placement
+from topiarist.model.access import KafkaAccess, Placement, RecordsTopic
 from topiarist.model.outcome import FreezeResult, Result
 from topiarist.model.plan import Plan
 from topiarist.model.state import (
@@ -49,6 +53,7 @@ from topiarist.model.state import (
     WriteBlock,
     find_records_block,
 )
+from topiarist.planning.moves import ledger as ledger_module
 from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
 from topiarist.ports import MoveOptions
 
@@ -471,3 +476,97 @@ def test_a_topic_of_records_blocks_runs_without_records(kafka: FakeKafka, monkey
     frozen = WriteBlock(Reason.FROZEN, "the cluster is frozen")
     monkeypatch.setattr(cluster_module, "read_state", lambda *_: replace(hidden, write_block=frozen))
     assert cluster.read().write_block == frozen
+
+
+# What the cluster hands to its parts, which have their own tests.
+
+
+def test_questions_that_a_reader_answers(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is asked over the session of the cluster, and its answer is returned."""
+    cluster, topics = kafka.open(), [kafka.read().topics["set"]]
+    session = cluster._session
+    questions: dict[str, tuple[str, tuple[Any, ...]]] = {
+        "find_allowed_operations": ("read_allowed_operations", ()),
+        "read_broker_throttles": ("read_broker_throttles", ()),
+        "inspect": ("inspect", ("set",)),
+        "inspect_all": ("inspect_all", (topics,)),
+    }
+    for method, (function, arguments) in questions.items():
+        monkeypatch.setattr(topic_reader, function, lambda *given: given)
+        assert getattr(cluster, method)(*arguments) == (session, *arguments)
+    assert cluster.find_capabilities() == cluster_state.read_capabilities(session)
+
+
+def test_a_session_and_a_run_have_what_the_cluster_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The times, the owner, the topic of records with its known id, and who is told of it; all is closed at the end."""
+    made: list[tuple[str, tuple[Any, ...]]] = []
+    session = FakeSession(FakeKafka(), no_hook)
+    monkeypatch.setattr(session, "close", lambda: made.append(("close", ())))
+
+    def open_session(*given: Any) -> FakeSession:
+        made.append(("Session", given))
+        return session
+
+    def open_records(*given: Any, **fields: Any) -> None:
+        made.append(("RecordsRun", (*given, fields)))
+
+    monkeypatch.setattr(cluster_module, "Session", open_session)
+    monkeypatch.setattr(cluster_module, "RecordsRun", open_records)
+    notices: list[str] = []
+    access = KafkaAccess("kafka:9092", records=RecordsTopic("mine", known_id="ID"))
+    with KafkaCluster(access, owner="team", connect_timeout=3.0, lock_timeout=7.0, on_notice=notices.append) as cluster:
+        cluster._open_records()
+    (_, opened), (_, (used, owner, view, fields)), (end, _) = made
+    assert (opened, used, owner, end) == ((access, 3.0), session, "team", "close")
+    assert fields == {"topic": access.records, "lock_timeout": 7.0}
+    view.on_notice("made without")
+    assert notices == ["made without"]
+    made.clear()
+    KafkaCluster(access, owner="team")._open_records()
+    assert (made[0][1][1], made[1][1][3]["lock_timeout"]) == (10.0, 60.0)
+
+
+@pytest.mark.parametrize("error", [Disconnected("gone", was_sent=True), TopiaristError(Reason.NO_CONTROLLER, "none")])
+def test_the_epoch_of_a_controller_that_does_not_answer(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """It is not known: a run waits for late requests then."""
+    cluster = kafka.open()
+    assert cluster._read_leader_epoch() == 1
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(cluster_module, "read_quorum", fail)
+    assert cluster._read_leader_epoch() is None
+
+
+def test_moves_come_before_elections(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have the session, the records and the stop of the run; so has the end of a record of moves."""
+    cluster, plan, options, made = kafka.open(), Plan("prod", ""), MoveOptions(), list[tuple[Any, ...]]()
+
+    class Part:
+        def __init__(self, name: str, *given: Any) -> None:
+            made.append((name, *given))
+
+        def execute(self) -> Iterator[str]:
+            yield made[-1][0]
+
+    def stop() -> bool:
+        return False
+
+    for name in ("Mover", "Elector"):
+        monkeypatch.setattr(mover_module, name, partial(Part, name))
+    monkeypatch.setattr(
+        ledger_module, "carry_out", lambda given, *parts: [given, *(each for p in parts for each in p())]
+    )
+    assert [*cluster.move(plan, options, stop)] == [plan, "Mover", "Elector"]
+    for name, (access, *rest) in zip(("Mover", "Elector"), (each[1:] for each in made), strict=True):
+        assert (name, rest) == (name, [plan, options])
+        assert (access.session, access.stop) == (cluster._session, stop)
+        assert isinstance(access.reader, MoveReader)
+        assert isinstance(access.records, RecordsRun)
+    monkeypatch.setattr(mover_module, "clear_moves", lambda *given: given)
+    session, reader, records = cluster.clear_moves()  # type: ignore[misc]
+    assert session is cluster._session
+    assert (isinstance(reader, MoveReader), isinstance(records, RecordsRun)) == (True, True)
