@@ -584,6 +584,24 @@ def test_a_throttle_that_brokers_refuse(brokers: MovingBrokers) -> None:
     assert "AlterPartitionReassignments" not in brokers.session.names()
 
 
+def test_throttles_that_cannot_be_sent_to_a_broker(brokers: MovingBrokers) -> None:
+    """A broker takes its own configs alone: no other one is tried, and the run ends."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+
+    def refuse(broker: int, request: Any) -> Any:
+        if request.resources[0].resource_type == 4:
+            raise NOT_SENT
+        return brokers.on_configure(broker, request)
+
+    brokers.session.script["IncrementalAlterConfigs"] = refuse
+    with pytest.raises(TopiaristError, match="cannot send to the brokers: the connection was closed") as caught:
+        brokers.run(plan)
+    assert caught.value.reason is Reason.UNREACHABLE
+    sent = [each.broker for each in brokers.session.sent if each.name == "IncrementalAlterConfigs"]
+    assert (sent, brokers.session.forgotten) == ([4, 1], 0)
+
+
 def test_a_lost_answer_to_throttles(brokers: MovingBrokers) -> None:
     """The run ends: it is not known whether they are there; the next one continues."""
     brokers.create("a", (1, 2))

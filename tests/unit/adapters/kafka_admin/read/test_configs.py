@@ -33,7 +33,8 @@ from topiarist.adapters.kafka_admin.read.topic_reader import (
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
-from topiarist.model.state import PartitionState, Reassignment, TopicState
+from topiarist.model.outcome import TopicProgress
+from topiarist.model.state import PartitionState, Reassignment, TopicInspection, TopicState
 from unit.adapters.kafka_admin.read.test_sync import quorum, versions
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, ScriptedSession, metadata, partition, reply
 
@@ -168,12 +169,23 @@ def decode_id(answer: Any) -> str:
 def test_progress() -> None:
     """A partition with a leader is initialized; a broker of its list that is not registered is named."""
     found = poll_progress(over(metadata({**TOPIC, "x": 3, "y": 29})), {"a": [0, 1, 7], "x": [0], "y": [0]})
-    assert found["a"].initialized == {0}
-    assert found["a"].replicas == {0: (1, 2), 1: (2, 9)}
-    assert (found["a"].missing_brokers, found["a"].marked_for_deletion) == ((9,), False)
-    assert (found["x"].identity, found["x"].read_error) == (None, "")
-    assert "hidden" in found["y"].read_error
-    assert poll_progress(over(metadata(TOPIC)), {"a": []})["a"].initialized == frozenset()
+    lists = {0: (1, 2), 1: (2, 9)}
+    shown = TopicProgress("no-id", False, replicas=lists, initialized=frozenset({0}), missing_brokers=(9,))
+    hidden = "it is hidden from topiarist, or does not exist: Describe is missing"
+    assert found == {
+        "a": shown,
+        "x": TopicProgress(None, False),
+        "y": TopicProgress(None, False, read_error=hidden),
+    }
+    assert poll_progress(over(metadata(TOPIC)), {"a": []}) == {"a": TopicProgress("no-id", False, missing_brokers=(9,))}
+    with_id = metadata({"a": [partition(0, 1)]})
+    decode_id(with_id)
+    assert poll_progress(over(with_id), {"a": [0]}) == {
+        "a": TopicProgress(ID_OF_A, False, replicas={0: (1,)}, initialized=frozenset({0}), topic_id=ID_OF_A)
+    }
+    assert inspect(over(with_id), "a") == TopicInspection(
+        ID_OF_A, {0: (1,)}, states={0: PartitionState(1, (1,), 7)}, topic_id=ID_OF_A
+    )
     assert poll_progress(over(metadata({"a": [partition(0, 0, leader=0)]}, brokers=(0,))), {"a": [0]})[
         "a"
     ].initialized == {0}
@@ -185,11 +197,13 @@ def test_states_of_partitions() -> None:
     found = inspect(
         over(metadata(topics), ListPartitionReassignments=listed(("a", 0, [3], [2]), ("a", 9, [1], []))), "a"
     )
-    assert found.assignment == {0: (3, 1, 2), 1: (1,)}
-    assert found.states == {0: PartitionState(1, (1, 2), 7), 1: PartitionState(1, (1,), 7)}
-    assert found.reassignments[0] == Reassignment((3,), (2,))
-    assert found.requested_replicas == {0: (3, 1)}
-    assert found.states_readable
+    assert found == TopicInspection(
+        "no-id",
+        {0: (3, 1, 2), 1: (1,)},
+        states={0: PartitionState(1, (1, 2), 7), 1: PartitionState(1, (1,), 7)},
+        reassignments={0: Reassignment((3,), (2,)), 9: Reassignment((1,), ())},
+        requested_replicas={0: (3, 1)},
+    )
 
 
 @pytest.mark.parametrize(("code", "is_readable"), [(3, True), (29, False), (42, False)])
@@ -583,7 +597,9 @@ def test_a_connection_that_is_late_is_not_awaited() -> None:
         opened.wait(20)
 
     assert read_in_parallel(FIRST, PARTS, lambda _, part: part, more) == PARTS
-    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "reading")  # nor at the end
+    opening = [thread for thread in threading.enumerate() if thread.name == "reading"]
+    assert opening
+    assert all(thread.daemon for thread in opening)  # nor does it keep the process alive
     opened.set()
 
 

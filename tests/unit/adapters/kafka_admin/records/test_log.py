@@ -75,6 +75,22 @@ def test_the_request_of_a_fetch() -> None:
     )
 
 
+def test_an_answer_with_a_part_of_a_batch() -> None:
+    """No batch is larger than a fetch: it is no answer of brokers that keep the limit."""
+    partition = reply(
+        error_code=0, high_watermark=5, last_stable_offset=5, aborted_transactions=None, records=b"x" * 20
+    )
+    session = ScriptedSession({"Fetch": reply(error_code=0, responses=[reply(topic=TOPIC, partitions=[partition])])})
+    clock = FakeTime()
+    log = RecordsLog(session, TOPIC, Clock(clock.now, clock.sleep, clock.random))
+    with pytest.raises(TopiaristError) as caught:
+        log.read(whole=True, end=7)
+    assert (caught.value.reason, caught.value.args[0]) == (
+        Reason.UNREADABLE,
+        "the records from offset 0 on cannot be read: an answer without a whole batch",
+    )
+
+
 def test_records_that_are_not_there_in_time() -> None:
     """After a minute the read ends, with the place that it has reached; no client is blamed."""
     partition = reply(error_code=0, high_watermark=5, last_stable_offset=5, aborted_transactions=None, records=None)
