@@ -440,8 +440,6 @@ def find_refusals(session: Session, plan: Plan, *, keeps_records: bool = True) -
     Raises ``TopiaristError`` if the brokers do not answer. What they may not be asked is no refusal.
     """
     topics = [*plan.actionable_topics()]
-    if not topics:
-        return {}
     issues: dict[str, list[Issue]] = {}
     if not keeps_records:
         for topic in topics:

@@ -368,13 +368,16 @@ class GroupReader:
     def _read_offsets(self, broker: int, listed: Sequence[_Listed]) -> None:
         """Read the committed offsets of groups; topics that are hidden from topiarist are silently left out."""
         probe = messages.OffsetFetchRequest()
-        size = _GROUPS_PER_REQUEST if self._requests.version_of(broker, probe) >= _MANY_GROUPS_VERSION else 1
+        has_many = self._requests.version_of(broker, probe) >= _MANY_GROUPS_VERSION
+        size = _GROUPS_PER_REQUEST if has_many else 1
         for part in chunks([each.group for each in listed if self._result.groups[each.group].is_read], size):
             waiting: Sequence[str] = part
             for is_last in self._requests.attempts():
-                answer = self._requests.ask("OffsetFetch", broker, _offset_request(waiting, size), _NAMES_VERSION)
+                answer = self._requests.ask(
+                    "OffsetFetch", broker, _offset_request(waiting, has_many=has_many), _NAMES_VERSION
+                )
                 again: list[str] = []
-                for name, (code, topics) in _offsets_by_group(answer, waiting, size).items():
+                for name, (code, topics) in _offsets_by_group(answer, waiting, has_many=has_many).items():
                     if not code:
                         self._result.groups[name].offsets = topics
                     elif is_temporary(code) and not is_last and answer is not None:
@@ -435,8 +438,8 @@ def _assigned(assignment: Message) -> set[str]:
     return {each.topic_name for each in assignment.topic_partitions if each.partitions}
 
 
-def _offset_request(groups: Sequence[str], size: int) -> Message:
-    if size == 1:
+def _offset_request(groups: Sequence[str], *, has_many: bool) -> Message:
+    if not has_many:
         return messages.OffsetFetchRequest(group_id=groups[0], topics=None)
     group_class = messages.OffsetFetchRequest.OffsetFetchRequestGroup
     wanted = [group_class(group_id=name, topics=None) for name in groups]
@@ -444,15 +447,15 @@ def _offset_request(groups: Sequence[str], size: int) -> Message:
 
 
 def _offsets_by_group(
-    answer: Message | None, groups: Sequence[str], size: int
+    answer: Message | None, groups: Sequence[str], *, has_many: bool
 ) -> dict[str, tuple[int, dict[str, dict[int, int]]]]:
     """Return the error code and the offsets of each group; -1 if the answer does not have it."""
     result: dict[str, tuple[int, dict[str, dict[int, int]]]] = dict.fromkeys(groups, (-1, {}))
     if answer is None:
         return result
-    found = answer.groups if size > 1 else [answer]
+    found = answer.groups if has_many else [answer]
     for each in found:
-        name = each.group_id if size > 1 else groups[0]
+        name = each.group_id if has_many else groups[0]
         code = each.error_code
         topics: dict[str, dict[int, int]] = {}
         for topic in each.topics or ():

@@ -185,6 +185,14 @@ def test_each_mechanism_with_a_password_has_its_exchange(mechanism: SaslMechanis
     assert exchange.auth_bytes().startswith(first)
 
 
+def test_a_ticket_is_for_the_host_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login by Kerberos waits for the KDC until the deadline."""
+    login = Kerberos("ada@X", "kafka")
+    monkeypatch.setattr(authentication, "_make_kerberos_exchange", lambda *given: given)
+    authenticator = Authenticator(KafkaAccess("kafka:9092", sasl=login))
+    assert authenticator._build_exchange(login, "b1", 7.0) == (login, "b1", 7.0)
+
+
 @pytest.mark.parametrize(("steps", "is_done"), [(4, True), (5, False)])
 def test_a_login_that_does_not_end(monkeypatch: pytest.MonkeyPatch, steps: int, is_done: bool) -> None:
     """No mechanism has more than four steps."""

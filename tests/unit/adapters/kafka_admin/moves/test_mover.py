@@ -277,6 +277,33 @@ def test_a_partition_in_doubt_that_was_moved(brokers: MovingBrokers, code: int |
     assert brokers.session.names().count("AlterPartitionReassignments") == 1
 
 
+def test_a_stop_while_a_partition_is_in_doubt(brokers: MovingBrokers) -> None:
+    """The request may still be carried out: its throttles and its record stay for the next run."""
+    brokers.create("a", (1, 2))
+    brokers.refusals["a", 0] = (None, "")
+    brokers.run(brokers.plan({"a": [(1, 3)]}), stop=lambda: bool(brokers.seen))
+    assert brokers.throttles()
+    assert brokers.records.batch
+    assert brokers.records.batch.moves == (ReplicaMove("a", 0, (1, 2), (1, 3)),)
+
+
+def test_a_topic_that_another_client_moves_while_throttles_are_written(brokers: MovingBrokers) -> None:
+    """Topics are compared once more, directly before the moves are sent: a reassignment of another client stays."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+
+    def configure(broker: int, request: Any) -> Any:
+        if not brokers.topics["a"][0].target and brokers.session.names().count("IncrementalAlterConfigs") == 1:
+            brokers.reassign("a", 0, (1, 4))
+        return brokers.on_configure(broker, request)
+
+    brokers.session.script["IncrementalAlterConfigs"] = configure
+    (outcome,) = brokers.run(plan)
+    assert outcome.result is Result.CONFLICT
+    assert "AlterPartitionReassignments" not in brokers.session.names()
+    assert brokers.topics["a"][0].target == (1, 4)
+
+
 @pytest.mark.parametrize("code", [None, 7, 13, -1])
 def test_a_partition_in_doubt_that_was_not_moved(brokers: MovingBrokers, code: int | None) -> None:
     """It is sent again only when the request cannot be carried out any more."""

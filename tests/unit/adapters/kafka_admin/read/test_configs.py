@@ -486,6 +486,17 @@ def test_a_topic_with_its_id_is_read_once(
     assert session.names().count("Metadata") == reads
 
 
+def test_a_topic_without_configs_at_the_first_look() -> None:
+    """A broker that has just heard of it describes it a moment later: it is read again, and is no other topic."""
+    answer = metadata({"a": [partition(0, 1)]})
+    decode_id(answer)
+    unknown = DescribeConfigsResponse(throttle_time_ms=0, results=[described("a", 2, [], 3)])
+    session = over(answer, DescribeConfigs=[unknown, describe])
+    found = TopicReader(session).look_again({"a": ID_OF_A}).topics["a"]
+    assert isinstance(found, TopicState)
+    assert (found.topic_id, found.config) == (ID_OF_A, {"retention.ms": "5"})
+
+
 def test_a_topic_that_changes_while_it_is_read() -> None:
     """It is read again until two looks are equal, five times at most."""
     lists = [metadata({"a": [partition(0, 1)]}), *[metadata({"a": [partition(0, 2)]})] * 3]

@@ -327,6 +327,22 @@ def test_a_run_that_loses_its_records_saves_what_is_known(bench: Bench) -> None:
     assert bench.records.intents == []
 
 
+def test_the_record_of_a_change_that_was_made_in_part(bench: Bench) -> None:
+    """It has the configs that the topic shows, and the partitions that it has; the next plan grows it alone."""
+    bench.cluster.add("a", (1, 2))
+    bench.own("a")
+    wanted = spec("a", partitions=2, replicationFactor=2, config={"retention.ms": 3600000})
+    bench.cluster.on("CreatePartitions", answer_code(44, "no growth"))
+    (outcome,) = bench.apply(bench.plan(wanted)).values()
+    assert (outcome.result, outcome.reason) == (Result.REFUSED, Reason.POLICY_VIOLATION)
+    found = bench.records.topics["a"]
+    assert (found.topic_id, found.intent) == (bench.cluster.topics["a"].id_text, None)
+    assert found.record
+    assert found.record.config_keys == ("retention.ms",)
+    (topic,) = bench.plan(wanted).topics
+    assert [type(change) for change in topic.changes] == [AddPartitions]
+
+
 def test_a_run_whose_final_records_are_not_written(bench: Bench) -> None:
     """What was made is not known to the records, so its outcome is unknown; a conflict is one all the same."""
     for name in ("changed", "kept"):
