@@ -190,7 +190,8 @@ def test_a_ticket_is_for_the_host_of_the_broker(monkeypatch: pytest.MonkeyPatch)
     login = Kerberos("ada@X", "kafka")
     monkeypatch.setattr(authentication, "_make_kerberos_exchange", lambda *given: given)
     authenticator = Authenticator(KafkaAccess("kafka:9092", sasl=login))
-    assert authenticator._build_exchange(login, "b1", 7.0) == (login, "b1", 7.0)
+    made: Any = authenticator._build_exchange(login, "b1", 7.0)
+    assert made == (login, "b1", 7.0)
 
 
 @pytest.mark.parametrize(("steps", "is_done"), [(4, True), (5, False)])

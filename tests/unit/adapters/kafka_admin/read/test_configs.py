@@ -487,7 +487,7 @@ def test_a_topic_with_its_id_is_read_once(
 
 
 def test_a_topic_without_configs_at_the_first_look() -> None:
-    """A broker that has just heard of it describes it a moment later: it is read again, and is no other topic."""
+    """A broker that has just learned about it describes it a moment later: it is read again, and is no other topic."""
     answer = metadata({"a": [partition(0, 1)]})
     decode_id(answer)
     unknown = DescribeConfigsResponse(throttle_time_ms=0, results=[described("a", 2, [], 3)])
