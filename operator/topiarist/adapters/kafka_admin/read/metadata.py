@@ -60,7 +60,7 @@ def _decode(data: bytes) -> Iterator[TopicOverrides]:
         raise MalformedMessage("the header has tagged fields, or is cut off")
     results, position = read_length(data, position)
     for _ in range(results):
-        code = int.from_bytes(data[position : position + 2], "big", signed=True)
+        code = int.from_bytes(data[position : position + 2], signed=True)
         message, position = _read_text(data, position + 2)
         position += 1  # the type of the resource
         name, position = _read_text(data, position)
@@ -187,7 +187,7 @@ class AllMetadata:
             return self._metadata
         if controller_at == len(data):
             return self._metadata
-        controller = int.from_bytes(data[controller_at : controller_at + _ID_BYTES], "big", signed=True)
+        controller = int.from_bytes(data[controller_at : controller_at + _ID_BYTES], signed=True)
         return self._metadata._replace(controller=controller if controller >= 0 else None)
 
 

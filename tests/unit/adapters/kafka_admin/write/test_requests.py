@@ -58,10 +58,11 @@ def test_only_a_creation_with_one_id_is_confirmed_by_its_answer() -> None:
     assert [each.created for each in found.values()] == [None, None, None]
 
 
-def test_counts_that_are_not_answered_are_not_known() -> None:
+@pytest.mark.parametrize(("field", "unknown"), [("num_partitions", -1), ("replication_factor", -1), ("configs", None)])
+def test_counts_that_are_not_answered_are_not_known(field: str, unknown: Any) -> None:
     """Brokers leave out counts and configs if the user may not describe configs; an id is known all the same."""
     hidden = element("a", 0)
-    hidden.num_partitions, hidden.replication_factor, hidden.configs = -1, -1, None
+    setattr(hidden, field, unknown)
     found = read_create_answer(SimpleNamespace(throttle_time_ms=0, topics=[hidden]), ["a"]).elements["a"].created
     assert found == CreatedTopic(encode_topic_id(uuid.UUID(int=1)))
 
