@@ -259,6 +259,24 @@ def test_a_value_that_an_override_replaces_elsewhere_is_set_where_it_is(
     assert Path("fleet/all.yaml").read_text() == edited != text
 
 
+def test_a_value_that_only_some_clusters_lack_is_for_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No override takes a value away: the message says why, and who decides."""
+    monkeypatch.chdir(tmp_path)
+    for name, config in (("eu", {}), ("us", {"retention.ms": WEEK})):
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, owned_topic("orders", config=config)))
+    write_manifests(tmp_path / "fleet", BOTH, topic_document("orders", BOTH, config={"retention.ms": int(WEEK)}))
+    run_drift(Path("fleet"), Path("report").resolve(), "-q")
+    (row,) = read_rows(Path("report"))
+    capsys.readouterr()
+    assert run(["drift", "fleet", "--from", "report", "-q", "--fix", "manifest"]) == 0
+    why = "the clusters do not have it, and defaults, a profile or other clusters do"
+    why += "; decide by hand what these clusters get"
+    said = f"not repaired: {row['id']} orders on eu: config.retention.ms: {why}\n1 finding not repaired\n"
+    assert capsys.readouterr().err == said
+
+
 def test_a_line_that_is_no_finding_is_named(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A repair names the line of a report that is none, and changes nothing."""
     path = fleet.parent / "report" / "findings.jsonl"
