@@ -734,6 +734,9 @@ def test_the_definitions_of_this_release_have_every_field(kind: str) -> None:
     assert prune({"observedGeneration": 1, "later": 2}, found.status) == {"observedGeneration": 1}
     more = changed(name, *SCHEMA, "status", "properties", "later", value={"type": "string"})
     assert parse_definition(kind, more).missing == ()
+    (version,) = more["spec"]["versions"]
+    older = [{**version, "name": "v1alpha1", "schema": {}}, {**version, "served": False}, version]
+    assert parse_definition(kind, {**more, "spec": {"versions": older}}).missing == ()
 
 
 @pytest.mark.parametrize(

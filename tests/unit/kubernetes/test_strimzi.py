@@ -341,6 +341,16 @@ def test_a_status_is_equal_while_nothing_changes() -> None:
     assert kafka_topic_status(stored, {**told, "clusters": [part]}, None, LATER) == {**known, "topicId": "new"}
 
 
+@pytest.mark.parametrize(
+    ("finalizers", "is_held"), [([], False), (["other"], False), (["strimzi.io/topic-operator"], True)]
+)
+def test_only_strimzis_finalizer_holds_a_kafka_topic(finalizers: list[str], is_held: bool) -> None:
+    """A Topic of this operator is never held by it."""
+    meta = {"finalizers": finalizers}
+    assert resource_bodies.kafka_topic("orders", meta=meta).is_held_by_strimzi is is_held
+    assert not resource_bodies.topic("orders", meta=meta).is_held_by_strimzi
+
+
 def test_what_holds_the_kafka_topic_is_its_condition() -> None:
     """The question to another operator is a status that is not Ready."""
     found = resource_bodies.kafka_topic("orders")
