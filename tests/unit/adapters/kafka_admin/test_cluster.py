@@ -202,7 +202,9 @@ def test_progress_and_inspection(kafka: FakeKafka) -> None:
     assert progress["set"].initialized == {0}
     assert not progress["set"].record_stale
     assert progress["none"].identity is None
-    assert cluster.inspect("set").assignment == dict(enumerate(kafka.cluster.topics["set"].replicas))
+    found = cluster.inspect("set")
+    assert found.assignment == dict(enumerate(kafka.cluster.topics["set"].replicas))
+    assert (found.identity, found.topic_id) == (kafka.cluster.topics["set"].id_text,) * 2
     assert cluster.inspect("none").identity is None
     assert [*cluster.inspect_all([kafka.read().topics["set"]])] == ["set"]
     kafka.cluster.add("set", (1, 2))
@@ -402,6 +404,8 @@ def test_the_settings_of_transactions_are_defaults_while_there_is_no_topic_of_th
         **dict.fromkeys((PARTITIONS_SETTING, FACTOR_SETTING), "of broker 1"),
     }
     assert state.records_topic_id == kafka.cluster.topics[RECORDS].id_text
+    cluster: Any = kafka.open()
+    assert cluster._read_transaction_settings(replace(state, brokers=())) == {}
     kafka.cluster.add(TRANSACTIONS_TOPIC, (1, 2))
     assert kafka.read().broker_defaults == {"log.segment.ms": "8"}
 

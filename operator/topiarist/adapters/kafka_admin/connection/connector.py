@@ -79,7 +79,7 @@ def open_sockets(address: Address, deadline: float) -> list[Callable[[], socket.
     """
     try:
         found = run_with_deadline(
-            lambda: socket.getaddrinfo(address[0], address[1], type=socket.SOCK_STREAM),
+            lambda: socket.getaddrinfo(*address),
             deadline,
             "the name lookup took too long",
         )

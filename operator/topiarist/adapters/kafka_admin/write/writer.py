@@ -73,7 +73,7 @@ class Writer:
         self._queue = chunks.ChunkQueue(control.throttle, stop)
         self._queue.reads_creations = not self._are_lists_obeyed
         self._is_acquired = False
-        self._records: dict[str, TopicRecord] = {}
+        self._records: Mapping[str, TopicRecord] = {}  # as they were when the lock was acquired
         self._record_errors: Mapping[str, ReadError] = {}
         self._writes: Sequence[chunks.TopicWrite] = ()  # the chunk with committed intents, until it has results
         self._finals: dict[str, TopicRecord | None] = {}
@@ -101,7 +101,7 @@ class Writer:
             raise _name_topics(error, in_doubt) from error
         except GeneratorExit:
             # The caller takes no more outcomes. Between two chunks everything is known: write it, and free the lock.
-            if self._finals and not self._writes:
+            if self._finals:
                 with suppress(TopiaristError):
                     self._commit({})
             raise
@@ -114,7 +114,7 @@ class Writer:
 
     def _acquire(self) -> None:
         records = self._run.acquire(self._stop)
-        self._records, self._record_errors = dict(records.topics), records.errors
+        self._records, self._record_errors = records.topics, records.errors
         self._is_acquired = True
 
     def _write_chunks(self) -> Iterator[Outcome]:
@@ -232,15 +232,11 @@ class Writer:
         look = self._reader.look_again({write.plan.topic: write.topic_id for write in writes})
         unchanged = []
         for write in writes:
-            outcome = self._compare(write.plan, look)
-            if outcome is None and _topic_id(look, write.plan.topic) == write.topic_id:
+            if outcome := self._compare(write.plan, look):
+                self._finals[write.plan.topic] = self._records.get(write.plan.topic)
+                self._uncommitted.append(outcome)
+            else:
                 unchanged.append(write)
-                continue
-            changed = "was deleted and recreated: it is another topic now"
-            self._finals[write.plan.topic] = self._records.get(write.plan.topic)
-            self._uncommitted.append(
-                outcome or Outcome(write.plan.topic, Result.CONFLICT, Reason.STATE_CONFLICT, changed)
-            )
         return unchanged
 
     def _find_results(self, writes: Sequence[chunks.TopicWrite], *, is_last_look: bool = False) -> list[TopicPlan]:
@@ -269,14 +265,13 @@ class Writer:
                 if result.outcome is None:
                     throttled.append(plan)
             remaining = late
-            if remaining and (is_last_look or self._stop()):
+            if not remaining or is_last_look or self._stop():
                 break
-            if remaining:
-                sleep_unless_stopped(interval, self._stop)
-                interval = min(interval * 2, _MAX_LOOK_INTERVAL_S)
+            sleep_unless_stopped(interval, self._stop)
+            interval = min(interval * 2, _MAX_LOOK_INTERVAL_S)
         for write in remaining:
-            why = write.problem[0].message if write.problem else ""
-            self._uncommitted.append(unknown_outcome(write.plan.topic, why or "no answer"))
+            why = write.problem[0].message if write.problem else "the brokers do not show it yet"
+            self._uncommitted.append(unknown_outcome(write.plan.topic, why))
         return throttled
 
     def _settle(
@@ -302,11 +297,6 @@ class Writer:
     def _commit(self, intents: Mapping[str, TopicRecord]) -> None:
         self._run.commit({**self._finals, **intents}, hold=bool(intents))
         self._is_acquired = bool(intents)
-        for name, record in self._finals.items():
-            if record is None:
-                self._records.pop(name, None)
-            else:
-                self._records[name] = record
         self._committed += self._uncommitted
         self._finals, self._uncommitted = {}, []
 

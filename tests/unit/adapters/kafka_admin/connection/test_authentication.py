@@ -232,6 +232,8 @@ def test_few_iterations(monkeypatch: pytest.MonkeyPatch, data: bytes, is_refused
         else:
             login.run(SaslAuthenticate=authenticated(data))
     Login(monkeypatch, Exchange(), SaslMechanism.PLAIN).run(SaslAuthenticate=authenticated(data))
+    # Only the first message of the server has the number.
+    Login(monkeypatch, Exchange(2)).run(SaslAuthenticate=[authenticated(b"i=%d" % MIN_ITERATIONS), authenticated(data)])
 
 
 @pytest.mark.parametrize("error", [ValueError(), KeyError(), TypeError()])

@@ -112,6 +112,17 @@ def test_a_look_waits_for_the_end_of_moves_that_were_sent(monkeypatch: pytest.Mo
     assert reader.look(["a"]).list_of(("a", 0)) == (1, 3)
 
 
+def test_a_move_that_begins_during_a_look_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list is read before and after the metadata, until both are equal."""
+    brokers = make_brokers(monkeypatch)
+    brokers.create("a", (1, 2))
+    brokers.reassign("a", 0, (1, 3))
+    empty = reply(error_code=0, error_message=None, topics=[])
+    brokers.session.script["ListPartitionReassignments"] = [empty, brokers.on_list]
+    assert brokers.reader().look(["a"]).list_of(("a", 0)) == (1, 3)
+    assert brokers.session.names().count("ListPartitionReassignments") == 4
+
+
 def listing(code: int, message: str | None) -> dict[str, Any]:
     """Return brokers that do not list reassignments."""
     return {"ListPartitionReassignments": reply(error_code=code, error_message=message, topics=[])}

@@ -629,6 +629,25 @@ def test_throttles_that_cannot_be_sent_to_a_broker(brokers: MovingBrokers) -> No
     assert (sent, brokers.session.forgotten) == ([4, 1], 0)
 
 
+def test_a_broker_that_is_away_before_its_first_throttle(brokers: MovingBrokers) -> None:
+    """It has no throttle to put back: the others have theirs, and a remark names it."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    brokers.session.unreachable.add(2)
+    records: list[Any] = []
+
+    def stop() -> bool:
+        records.append(brokers.records.batch)
+        return False
+
+    assert brokers.run(plan, stop=stop) == [Outcome("a", Result.DONE)]
+    assert sorted(next(each for each in records if each).throttles) == ["brokers/1", "brokers/3", "topics/a"]
+    assert [remark for each in brokers.seen for remark in each.remarks] == [
+        "brokers/2: its throttle cannot be changed now: broker 2 cannot be reached"
+    ]
+    assert brokers.throttles() == {}
+
+
 def test_a_lost_answer_to_throttles(brokers: MovingBrokers) -> None:
     """The run ends: it is not known whether they are there; the next one continues."""
     brokers.create("a", (1, 2))

@@ -554,6 +554,12 @@ def test_one_connection_reads_all_parts_in_order() -> None:
     ]
 
 
+def test_no_thread_begins_without_further_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller that has one connection reads in its own thread."""
+    monkeypatch.setattr(threading, "Thread", lambda **_: pytest.fail("begins a thread"))
+    assert read_in_parallel(FIRST, PARTS, lambda _, part: part, no_more) == PARTS
+
+
 def test_nothing_to_read() -> None:
     """No part: no result, and no wait."""
     assert read_in_parallel(FIRST, [], lambda _, part: part, no_more) == []

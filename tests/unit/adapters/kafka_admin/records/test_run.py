@@ -336,6 +336,20 @@ def test_a_run_that_was_fenced_does_not_go_on(
         assert "b" not in new_run(broker).read().topics
 
 
+def test_a_run_that_was_fenced_and_reads_nothing(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers that do not answer afterwards do not hide that the run has ended."""
+    run = holding(broker)
+    fence(broker)
+
+    def lose() -> Records:
+        raise Disconnected("the answer was lost", was_sent=True)
+
+    monkeypatch.setattr(run, "read", lose)
+    reason, message = reason_of(run.require_fence)
+    assert reason is Reason.SESSION_LOST
+    assert "the brokers ended its transaction after 10 s, or another run has taken over (" in message
+
+
 @pytest.mark.parametrize("hold", [True, False])
 def test_a_commit_with_a_lost_answer(broker: MemoryBroker, hold: bool) -> None:
     """The request is repeated, or the records show that the commit was made: the run goes on."""

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from support.builders import refusal_reasons, spec
 from support.kafka.fake_cluster import (
+    Lists,
     answer_code,
     leave_out,
+    lose_answer,
     lose_request,
     refuse_connection,
     shorten_waits,
@@ -134,6 +136,15 @@ def test_a_caller_that_takes_no_more_outcomes_leaves_a_free_lock(bench: Bench, m
     assert bench.records.topics.keys() == {"a", "b"}
 
 
+def test_a_caller_that_leaves_before_the_first_request_writes_nothing(bench: Bench) -> None:
+    """Without final records there is nothing to commit, and the lock is free."""
+    bench.unreadable = {"a"}
+    run = bench.run(bench.plan(spec("a"), spec("b")))
+    assert next(run) == Outcome("a", Result.CONFLICT, Reason.TOPIC_UNREADABLE, "a: no permission")
+    run.close()  # type: ignore[attr-defined]
+    assert (bench.records.commits, bench.cluster.sent, bench.records.is_held) == ([], [], False)
+
+
 def test_a_topic_that_cannot_be_read_is_not_written(bench: Bench) -> None:
     """A topic that is unreadable before the write is a conflict; after the write its outcome is unknown."""
     bench.unreadable = {"a"}
@@ -229,8 +240,7 @@ def test_a_run_that_waits_for_the_controller_holds_no_lock_and_has_told_all_outc
 def test_nothing_to_do_takes_no_lock_and_sends_nothing(bench: Bench) -> None:
     """A plan without changes does not even acquire the records."""
     assert bench.apply(bench.plan()) == {}
-    assert bench.records.commits == []
-    assert bench.looks == 0
+    assert (bench.records.acquisitions, bench.records.commits, bench.looks) == (0, [], 0)
 
 
 def test_a_nudge_is_refused_with_its_reason(bench: Bench) -> None:
@@ -413,6 +423,74 @@ def test_a_request_whose_outcome_stays_open(bench: Bench) -> None:
     assert bench.error.args[0] == "the brokers did not answer in time, and not all that was planned was made"
     assert (bench.error.reason, bench.error.hint) == (Reason.NO_CONTROLLER, writer.HINT_RUN_AGAIN)
     assert bench.records.intents == []
+
+
+UNKNOWN = "it is not known whether the change was made ({}); the next run reads it and completes it"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("new", "the broker closed the connection"), ("grown", "the brokers do not show it yet")],
+)
+def test_a_stopped_run_reads_once_what_may_be_made_late(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, why: str
+) -> None:
+    """It does not wait: the outcome is unknown, with what is missing, and the intent stays."""
+    monkeypatch.setattr(writer, "sleep_unless_stopped", lambda seconds, stop: pytest.fail("waits"))
+    bench.cluster.add("grown", (1, 2))
+    bench.own("grown")
+    bench.cluster.on("CreateTopics", lose_request)
+    bench.hidden_looks = range(3, 4)
+    outcomes = bench.apply(bench.plan(spec(name, partitions=2, replicationFactor=2)), lambda: bench.looks > 2)
+    assert outcomes == {name: Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, UNKNOWN.format(why))}
+    assert (bench.records.intents, bench.looks) == ([name], 3)
+
+
+def test_a_run_that_ends_reads_once_what_may_be_made_late(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose look fails looks once more; it does not wait for a request without an answer."""
+    monkeypatch.setattr(writer, "sleep_unless_stopped", lambda seconds, stop: pytest.fail("waits"))
+    bench.cluster.on("CreateTopics", lose_request)
+
+    def fail(look: int) -> None:
+        if look == 3:
+            raise TopiaristError(Reason.UNREACHABLE, "no broker")
+
+    bench.before_look = fail
+    outcomes = bench.apply(bench.plan(spec("new")))
+    message = UNKNOWN.format("the broker closed the connection")
+    assert outcomes == {"new": Outcome("new", Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)}
+    words = "no broker; the outcome of these topics has to be read: new"
+    assert str(bench.error) == f"{words}\n    {writer.HINT_RUN_AGAIN}"
+    assert (bench.records.intents, bench.looks) == (["new"], 4)
+
+
+def test_the_pauses_between_looks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They double up to two seconds; there is none after the look that shows the topic."""
+    shorten_waits(monkeypatch, 60)
+    monkeypatch.setattr(writer, "_LOOK_INTERVAL_S", 0.1)
+    pauses: list[float] = []
+    monkeypatch.setattr(writer, "sleep_unless_stopped", lambda seconds, stop: pauses.append(seconds))
+    bench.cluster.on("CreateTopics", lose_answer)
+    bench.hidden_looks = range(3, 9)
+    assert results(bench.apply(bench.plan(spec("new")))) == {"new": Result.DONE}
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0])
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_topic_that_was_made_otherwise_needs_its_record(bench: Bench, is_written: bool) -> None:
+    """If the record of what is there is not written, the outcome is unknown, as that of all that was made."""
+    bench.cluster.growth_lists = Lists.IGNORED
+    bench.cluster.add("a", (1, 2))
+    bench.own("a")
+
+    def end(number: int) -> None:
+        bench.records.is_fenced = number >= 2 and not is_written
+
+    bench.records.before_commit = end
+    (outcome,) = bench.apply(bench.plan(spec("a", partitions=3, replicationFactor=2))).values()
+    assert (outcome.result, bench.records.intents) == ((Result.DIFFERS, []) if is_written else (Result.UNKNOWN, ["a"]))
+    if not is_written:
+        assert outcome.message == UNKNOWN.format("the run ended before its record was written")
 
 
 def test_lists_that_were_carried_out_once_are_not_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
