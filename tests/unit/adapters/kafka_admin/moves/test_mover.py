@@ -630,7 +630,7 @@ def test_throttles_that_cannot_be_sent_to_a_broker(brokers: MovingBrokers) -> No
 
 
 def test_a_broker_that_is_away_before_its_first_throttle(brokers: MovingBrokers) -> None:
-    """It has no throttle to put back: the others have theirs, and a remark names it."""
+    """It has no throttle to put back: each other one gets its own, and a remark names it."""
     brokers.create("a", (1, 2))
     plan = brokers.plan({"a": [(1, 3)]})
     brokers.session.unreachable.add(2)

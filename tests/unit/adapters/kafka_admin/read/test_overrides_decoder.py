@@ -12,6 +12,7 @@ from kafka.protocol.admin import DescribeConfigsResponse
 
 from support.kafka.releases import encode_response
 from topiarist.adapters.kafka_admin.protocol.messages import MalformedMessage
+from topiarist.adapters.kafka_admin.read import metadata
 from topiarist.adapters.kafka_admin.read.metadata import OVERRIDE, VERSION, TopicOverrides, decode_overrides
 
 _RESULT = DescribeConfigsResponse.DescribeConfigsResult
@@ -106,6 +107,29 @@ def test_texts_at_the_border_of_one_byte() -> None:
             result = _RESULT(error_code=0, resource_type=2, resource_name="orders", configs=[one])
             data = encode(DescribeConfigsResponse(throttle_time_ms=0, results=[result]))
             assert list(decode_overrides(data)) == [TopicOverrides("orders", {key: value}, 0, "")], (size, key[:2])
+
+
+def entry(value: str) -> Any:
+    """Return an override without documentation."""
+    return _ENTRY(name="a", value=value, config_source=OVERRIDE, config_type=5, synonyms=[], documentation=None)
+
+
+def test_short_entries_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearly all entries are short and plain: no function is called for one, unless it has synonyms or a long text."""
+    spans: list[int] = []
+    read_span = metadata.read_span
+
+    def count(data: bytes, position: int) -> tuple[int, int]:
+        spans.append(position)
+        return read_span(data, position)
+
+    monkeypatch.setattr(metadata, "read_span", count)
+    plain = [entry("5"), entry("v" * 126)]
+    for entries_of_topic, calls in (([], 2), (plain, 2), ([*plain, entry("v" * 127)], 5)):
+        result = _RESULT(error_code=0, resource_type=2, resource_name="orders", configs=entries_of_topic)
+        list(decode_overrides(encode(DescribeConfigsResponse(throttle_time_ms=0, results=[result]))))
+        assert len(spans) == calls
+        spans.clear()
 
 
 def test_the_error_of_a_topic_is_kept() -> None:

@@ -447,7 +447,7 @@ def test_a_stopped_run_reads_once_what_may_be_made_late(
 
 
 def test_a_run_that_ends_reads_once_what_may_be_made_late(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run whose look fails looks once more; it does not wait for a request without an answer."""
+    """After a look that fails there is one more, which does not wait for a request without an answer."""
     monkeypatch.setattr(writer, "sleep_unless_stopped", lambda seconds, stop: pytest.fail("waits"))
     bench.cluster.on("CreateTopics", lose_request)
 
