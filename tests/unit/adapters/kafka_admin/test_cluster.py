@@ -30,7 +30,7 @@ from topiarist.adapters.kafka_admin.read import state as cluster_state
 from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.state import REMEDY_NO_RECORDS
 from topiarist.adapters.kafka_admin.read.topic_reader import NO_MOVES_WITHOUT_RECORDS
-from topiarist.adapters.kafka_admin.records.codec import Moved, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import Moved, Records, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import WARNING_ZOOKEEPER_ENDED, RecordsRun
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
@@ -234,6 +234,21 @@ def test_records_that_cannot_be_read_say_what_to_do(kafka: FakeKafka, policy: st
     assert state.topics.keys() >= {"grown", "set", "old"}
     assert bool(state.records_error.reason) is bool(words)
     assert words in state.records_error.message
+
+
+def test_the_config_of_records_is_checked_after_they_are_read(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records without an origin are read again after a sync; both reads leave the config to the read of all topics."""
+    reads: list[bool] = []
+
+    def read(_run: RecordsRun, *, checks_config: bool = True) -> Records:
+        reads.append(checks_config)
+        return Records()
+
+    monkeypatch.setattr(RecordsRun, "read", read)
+    assert kafka.open().read().records_error.reason is None
+    assert reads == [False, False]
 
 
 def answer_to_fetch(code: int, name: str, _now: float) -> int | None:

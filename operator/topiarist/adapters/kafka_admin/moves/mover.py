@@ -584,6 +584,8 @@ class Elector:
             self._records.commit_batch(known.moves, hold=True)
             writer = BatchWriter(self._session, self._reader, self._records, known.moves, lambda remark: None)
             self._ledger.add_sent(ready)
+            for name, _ in ready:
+                self._ledger.open[name].is_unknown = True
             answer = writer.send(build_elections(ready))
         finally:
             self._records.release()
@@ -604,6 +606,7 @@ class Elector:
     ) -> None:
         """Compare the leaders of partitions after their election."""
         for topic, judgement in self._judge(partitions, known):
+            topic.is_unknown = False
             for each in judgement.ready:
                 topic.causes[each.partition] = _describe(each, elements[topic.plan.topic, each.partition])
         denied = [each for each in elements.values() if each.is_denied]
@@ -624,7 +627,7 @@ class Elector:
 
     def _unfinished_outcome(self, topic: OpenElections) -> Outcome:
         name = topic.plan.topic
-        if topic.was_sent and not topic.causes:
+        if topic.is_unknown:
             message = "the answer was lost: the next run compares the leaders"
             return Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
         if not topic.causes and len(topic.left) == len(topic.plan.elections()):

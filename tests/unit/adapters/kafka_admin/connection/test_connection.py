@@ -122,6 +122,10 @@ def test_the_deadline_is_for_the_whole_answer(clock: FakeTime) -> None:
     assert caught.value.was_sent
     assert peer.is_closed
     assert not connection.is_open
+    connection, peer = open_over(framed, clock)
+    with pytest.raises(Disconnected, match=r"no answer to Metadata within -1 s"):
+        connection.call_raw(METADATA, 9, timeout=-1)
+    assert peer.timeouts[0] == 0.001  # a socket takes no time that has passed
 
 
 @pytest.mark.parametrize(

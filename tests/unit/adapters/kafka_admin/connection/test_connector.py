@@ -184,6 +184,21 @@ def test_a_name_without_an_address_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert (caught.value.errno, caught.value.strerror) == (0, reason)
 
 
+def test_each_ip_address_has_its_share_of_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of three has all the rest; an address that is found twice is tried once."""
+    found = [(socket.AF_INET, kind, 0, "", (f"10.0.0.{each}", 9092)) for each in (1, 2, 3) for kind in (1, 2)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found)
+    opened: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(connector_module, "_open_socket", lambda *arguments: opened.append(arguments))
+    for opener in open_sockets(("kafka", 9092), time.monotonic() + 600):
+        opener()
+    assert [(family, target, round(timeout, -1)) for family, target, timeout in opened] == [
+        (socket.AF_INET, ("10.0.0.1", 9092), 200),
+        (socket.AF_INET, ("10.0.0.2", 9092), 300),
+        (socket.AF_INET, ("10.0.0.3", 9092), 600),
+    ]
+
+
 def test_each_ip_address_is_tried(peers: Peers) -> None:
     """A failure leaves the rest of the time to the next address; the last failure is that of the host."""
     peers.errors = [OSError(111, "refused"), None]

@@ -9,6 +9,7 @@ import pytest
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import LeaderChange
 from topiarist.model.outcome import Outcome, Result
+from topiarist.planning.moves import ledger as ledger_module
 from unit.adapters.kafka_admin.moves.moving_brokers import MovingBrokers, make_brokers
 from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, reply
 
@@ -55,6 +56,18 @@ def test_a_partition_that_is_not_elected(brokers: MovingBrokers, code: int | Non
     assert outcome.result is Result.PENDING
     assert message in (outcome.message or "")
     assert brokers.topics["a"][1].leader == 2
+
+
+@pytest.mark.parametrize(("wait", "requests"), [(True, 2), (False, 1)])
+def test_without_wait_one_request_is_sent(
+    brokers: MovingBrokers, monkeypatch: pytest.MonkeyPatch, wait: bool, requests: int
+) -> None:
+    """Partitions beyond one request are elected by the next one, or by the next run."""
+    monkeypatch.setattr(ledger_module, "MAX_PARTITIONS", 1)
+    (outcome,) = brokers.elect(brokers.election_plan("a", FIRST, SECOND), wait=wait)
+    message = "1 of 2 leaders elected: the run was stopped; run again"
+    assert outcome == (Outcome("a", Result.DONE) if wait else Outcome("a", Result.PENDING, Reason.NOT_ELECTED, message))
+    assert brokers.session.names().count("ElectLeaders") == requests
 
 
 def test_a_leader_that_changes_back(brokers: MovingBrokers) -> None:

@@ -123,6 +123,19 @@ def test_a_move_that_begins_during_a_look_is_in_it(monkeypatch: pytest.MonkeyPat
     assert brokers.session.names().count("ListPartitionReassignments") == 4
 
 
+def test_metadata_that_do_not_show_a_listed_move_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that is behind is asked again; a move without replicas to remove is seen by its list alone."""
+    for target in ((1, 3), (1, 2, 3)):
+        brokers = make_brokers(monkeypatch)
+        brokers.create("a", (1, 2))
+        behind = brokers.on_metadata(1, reply(names=["a"], ids=[]))
+        brokers.reassign("a", 0, target)
+        brokers.copies_at_sleep = False
+        brokers.session.script["Metadata"] = [behind, brokers.on_metadata]
+        assert brokers.reader().look(["a"]).target_of(("a", 0)) == target
+        assert brokers.session.names().count("Metadata") == 2
+
+
 def listing(code: int, message: str | None) -> dict[str, Any]:
     """Return brokers that do not list reassignments."""
     return {"ListPartitionReassignments": reply(error_code=code, error_message=message, topics=[])}

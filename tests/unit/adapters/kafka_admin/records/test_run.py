@@ -197,6 +197,14 @@ TOO_FEW = "fewer replicas are in sync than min.insync.replicas demands"
     ("codes", "reason", "message", "hint", "is_left"),
     [
         ({"Produce": 44}, Reason.RECORDS_REFUSED, f"{REFUSED}; {DELETED}", "", False),
+        (
+            {"Produce": 29},
+            Reason.NO_PERMISSION,
+            f"cannot write records to {RECORDS}: me lacks Write on the topic {RECORDS}"
+            f" (TOPIC_AUTHORIZATION_FAILED); {DELETED}",
+            "grant it with kafka-acls",
+            False,
+        ),
         ({"Produce": 44, "DeleteTopics": 29}, Reason.RECORDS_REFUSED, f"{REFUSED}; {LEFT}", "", True),
         (
             {"AddPartitionsToTxn": 44},

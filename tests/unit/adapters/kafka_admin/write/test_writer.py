@@ -425,6 +425,19 @@ def test_a_request_whose_outcome_stays_open(bench: Bench) -> None:
     assert bench.records.intents == []
 
 
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_lists_that_brokers_refuse_name_brokers_that_were_not_registered(bench: Bench, is_registered: bool) -> None:
+    """The code of a list is also that of lists with another fault, so the brokers of the plan are compared."""
+    bench.cluster.on("CreateTopics", answer_code(39, "said the broker"))
+    plan = bench.plan(spec("a"))
+    placed = plan.topics[0].placed_brokers()
+    brokers = tuple(each for each in plan.brokers if is_registered or each.id not in placed)
+    (outcome,) = bench.apply(replace(plan, brokers=brokers)).values()
+    assert (outcome.result, outcome.reason) == (
+        (Result.CONFLICT, Reason.STATE_CONFLICT) if is_registered else (Result.REFUSED, Reason.UNKNOWN_BROKERS)
+    )
+
+
 UNKNOWN = "it is not known whether the change was made ({}); the next run reads it and completes it"
 
 
