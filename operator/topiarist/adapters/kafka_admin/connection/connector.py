@@ -99,7 +99,7 @@ def share(deadline: float, attempts: int) -> float:
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise TimeoutError("no answer in time")
-    return max(remaining / attempts, 0.001)
+    return remaining / attempts
 
 
 def _open_socket(family: int, target: Any, timeout: float) -> socket.socket:

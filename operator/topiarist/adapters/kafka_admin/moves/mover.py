@@ -143,7 +143,7 @@ class BatchWriter:
                     raise TopiaristError(Reason.UNREACHABLE, message, HINT_CONTINUE) from error
                 self._session.forget_controller()
                 continue
-            if getattr(answer, "error_code", 0) == requests.NOT_CONTROLLER and not is_last:
+            if getattr(answer, "error_code", None) == requests.NOT_CONTROLLER and not is_last:
                 self._session.forget_controller()
                 continue
             return answer
