@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
+from topiarist.adapters.kafka_admin import cluster  # noqa: F401
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
+
+HINTS = frozenset(
+    value
+    for name, module in [*sys.modules.items()]
+    if name.startswith("topiarist.")
+    for key, value in vars(module).items()
+    if "HINT" in key and isinstance(value, str)
+)
+"""The constants that say what to do: none of them is the message of an error."""
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +30,7 @@ def _parts_have_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(reason, Reason)
         assert isinstance(message, str)
         assert isinstance(hint, str)
+        assert message not in HINTS
         make_error(self, reason, message, hint)
 
     def check_outcome(cls: type[Outcome], topic: str, result: Result, *rest: Any, **fields: Any) -> Outcome:

@@ -42,7 +42,6 @@ QUOTA_TIMEOUT_S = 60.0
 """Seconds without one topic that the quota of the brokers accepts, after which a run ends."""
 
 _LOOK_INTERVAL_S, _MAX_LOOK_INTERVAL_S = 0.1, 2.0
-_MAX_SHOWN = 20
 
 HINT_RUN_AGAIN = "run the same command again: changes that were made are recognized"
 
@@ -380,5 +379,5 @@ def _name_topics(error: TopiaristError, names: Sequence[str]) -> TopiaristError:
     """Return ``error`` with the topics that have an unknown outcome."""
     if not names:
         return error
-    message = f"{error.args[0]}; the outcome of these topics has to be read: {shorten_list(sorted(names), _MAX_SHOWN)}"
+    message = f"{error.args[0]}; the outcome of these topics has to be read: {shorten_list(sorted(names))}"
     return TopiaristError(error.reason, message, error.hint or HINT_RUN_AGAIN)

@@ -179,10 +179,21 @@ def test_long_words_of_a_refusal_are_cut(monkeypatch: pytest.MonkeyPatch) -> Non
         (SaslMechanism.SCRAM_SHA_512, b"n,,n=ada,r="),
     ],
 )
-def test_each_mechanism_with_a_password_has_its_exchange(mechanism: SaslMechanism, first: bytes) -> None:
-    """Only PLAIN sends the password."""
+def test_each_mechanism_with_a_password_has_its_exchange(
+    monkeypatch: pytest.MonkeyPatch, mechanism: SaslMechanism, first: bytes
+) -> None:
+    """Only PLAIN sends the password; SCRAM is made with the name, the password and the mechanism."""
+    made: list[tuple[str, ...]] = []
+    make = authentication.Scram
+
+    def note(*arguments: str) -> Any:
+        made.append(arguments)
+        return make(*arguments)
+
+    monkeypatch.setattr(authentication, "Scram", note)
     exchange = authentication._make_password_exchange(SaslPassword(mechanism, "ada", None), "secret")  # type: ignore[arg-type]
     assert exchange.auth_bytes().startswith(first)
+    assert made == ([] if mechanism is SaslMechanism.PLAIN else [("ada", "secret", mechanism.value)])
 
 
 def test_a_ticket_is_for_the_host_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from topiarist.adapters.kafka_admin.connection.error_codes import error_name
-from topiarist.adapters.kafka_admin.moves.mover import clear_moves
+from topiarist.adapters.kafka_admin.moves.mover import HINT_CONTINUE, clear_moves
 from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, BatchRecord, MoveProgress, OwnValue, ReplicaMove
@@ -158,7 +158,7 @@ def test_a_stop_while_brokers_copy(brokers: MovingBrokers) -> None:
     assert brokers.records.batch
     with pytest.raises(TopiaristError, match="1 partition in flight") as caught:
         clear_moves(brokers.session, brokers.reader(), brokers.records)
-    assert caught.value.reason is Reason.REASSIGNMENT_IN_PROGRESS
+    assert (caught.value.reason, caught.value.hint) == (Reason.REASSIGNMENT_IN_PROGRESS, HINT_CONTINUE)
     assert not brokers.records.is_held
     brokers.copies_at_sleep = True
     assert brokers.run(plan) == [Outcome("a", Result.DONE)]

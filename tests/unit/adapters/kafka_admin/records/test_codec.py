@@ -23,6 +23,7 @@ from topiarist.adapters.kafka_admin.records.codec import (
     Lock,
     Meta,
     Moved,
+    NoRecords,
     Records,
     TopicRecord,
     build_partial_record,
@@ -490,3 +491,11 @@ def test_every_order_of_two_requests_resolves_alike() -> None:
             else:
                 replicas = LISTS
         assert resolve(CHANGE, topic(*replicas, **config), has_waited=False) == TopicRecord(MADE, "id")
+
+
+def test_a_run_without_records_waits_for_nobody() -> None:
+    """It has no records, and ends before its first request if it is stopped."""
+    assert NoRecords().acquire(lambda: False) == Records()
+    with pytest.raises(TopiaristError, match="stopped before anything was sent") as caught:
+        NoRecords().acquire(lambda: True)
+    assert caught.value.reason is Reason.LOCKED
