@@ -17,7 +17,6 @@ from topiarist.cli.main import run
 DAY = 86_400
 
 SAYS_WHEN = {
-    "adapters/http_client.py",
     "adapters/kafka_admin/connection/token_endpoint.py",
     "adapters/kafka_admin/records/transactions.py",
     "adapters/kafka_admin/usage/reader.py",
