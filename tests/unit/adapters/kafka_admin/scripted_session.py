@@ -107,7 +107,9 @@ class ScriptedConnection:
     def call_raw(self, request: Any, version: int, timeout: float | None = None) -> bytes:
         """Return the bytes of the next answer, header included."""
         answer = self.call(request, version=version, timeout=timeout)
-        return struct.pack(">ib", 1, 0) + bytes(answer.encode(version=version))
+        kind = getattr(messages, f"{_name_of(request)}Response")
+        tags = b"\0" if messages.is_flexible(kind, version) else b""
+        return struct.pack(">i", 1) + tags + bytes(answer.encode(version=version))
 
     def decode(self, request: Any, version: int, data: bytes) -> Any:
         """Return the answer from the bytes of ``call_raw``."""

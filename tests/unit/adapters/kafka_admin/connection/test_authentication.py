@@ -97,6 +97,9 @@ def test_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [bytes(each.request.auth_bytes) for each in (second, third)] == [b"step 0", b"step 1"]
     assert second.timeout == 10.0
     assert login.exchange.received == [b"r=1,i=4096", b"v=1"]
+    login = Login(monkeypatch, Exchange())
+    login.authenticator.log_in(login.session.any_broker(), "kafka", login.clock.current - 1)
+    assert [each.timeout for each in login.session.sent] == [0.001, 0.001]  # a socket takes no time that has passed
 
 
 @pytest.mark.parametrize(("lifetime", "seconds"), [(0, None), (-1, None), (1, 0.00085), (60_000, 51.0)])

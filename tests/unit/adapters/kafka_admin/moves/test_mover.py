@@ -494,6 +494,37 @@ def test_another_rate_of_a_batch_in_flight(brokers: MovingBrokers) -> None:
     assert brokers.throttles() == {}
 
 
+def with_rate(batch: BatchRecord, rate: int) -> BatchRecord:
+    """Return a record with this rate in its throttles."""
+    throttles = {
+        entity: {key: OwnValue(None, str(rate)) if key in RATES else value for key, value in values.items()}
+        for entity, values in batch.throttles.items()
+    }
+    return batch._replace(throttles=throttles)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda batch: None, lambda batch: batch._replace(owner="other"), lambda batch: with_rate(batch, 5)]
+)
+def test_a_record_that_changes_before_its_rate_is_written(
+    brokers: MovingBrokers, monkeypatch: pytest.MonkeyPatch, change: Callable[[BatchRecord], BatchRecord | None]
+) -> None:
+    """The record is compared again under the lock: one of another owner, or with the rate, stays as it is."""
+    plan = interrupted(brokers)
+    commits, throttles = len(brokers.records.batches), brokers.throttles()
+    acquire = brokers.records.acquire
+
+    def change_first(stop: Callable[[], bool]) -> Records:
+        assert brokers.records.batch
+        brokers.records.batch = change(brokers.records.batch)
+        monkeypatch.setattr(brokers.records, "acquire", acquire)
+        return acquire(stop)
+
+    monkeypatch.setattr(brokers.records, "acquire", change_first)
+    brokers.run(plan, throttle=5, stop=lambda: len(brokers.seen) > 1)
+    assert (len(brokers.records.batches), brokers.throttles()) == (commits, throttles)
+
+
 def test_a_batch_of_another_owner(brokers: MovingBrokers) -> None:
     """Nothing joins it and its rate stays; the run waits for it by name, and sends its own moves afterwards."""
     interrupted(brokers, "other")

@@ -340,6 +340,10 @@ def test_overrides() -> None:
     gone = DescribeConfigsResponse(throttle_time_ms=0, results=[described("a", 2, [], 3)])
     session = over(DescribeConfigs=gone)
     assert read_overrides(session, session.any_broker(), ["a"]) == {"a": None}
+    session = over()
+    session.versions["DescribeConfigs"] = 3
+    assert read_overrides(session, session.any_broker(), ["a"]) == {"a": {"retention.ms": "5"}}
+    assert session.sent[0].version == 3
 
 
 @pytest.mark.parametrize(

@@ -409,6 +409,20 @@ def test_a_service_that_accepts_one_request_is_asked_once() -> None:
     assert service.asked == 1
 
 
+def test_a_service_that_refuses_the_question() -> None:
+    """A code that is about another thing than the form ends the search."""
+    creation = Creation(described(partition(0, 1)))
+    answers = [
+        reply(topics=[reply(name=NAME, error_code=code, error_message="why")]) for code in (POLICY_VIOLATION, 29)
+    ]
+    creation.session.script["CreateTopics"] = answers
+    with pytest.raises(
+        TopiaristError, match=f"^cannot create {NAME}: User:ANONYMOUS lacks Create on the topic {NAME} "
+    ) as caught:
+        creation.run()
+    assert (caught.value.reason, creation.session.names().count("CreateTopics")) == (Reason.NO_PERMISSION, 2)
+
+
 def test_a_service_that_compacts_nothing() -> None:
     """No form is accepted: the error has the first refusal and the way out, and nothing was made."""
     service = Service(lambda lists, factor, keys: "no compaction" if "cleanup.policy" in keys else "")
