@@ -60,11 +60,14 @@ def closure(pins_by_name: Mapping[str, Pin], roots: Iterable[str]) -> Iterator[s
     yield from sorted(reached)
 
 
-def select_pins(extras: Iterable[str]) -> str:
-    """Return the pins that an installation with some extras needs; raise ``KeyError`` for an unknown extra."""
+def select_pins(extras: Iterable[str], packages: Iterable[str] = ()) -> str:
+    """Return the pins that an installation with some extras, and packages beside it, needs.
+
+    Raises ``KeyError`` for an unknown extra or package.
+    """
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     pins = parse_pins(Path("constraints.txt").read_text(encoding="utf-8"))
-    return "".join(pins[each].text for each in closure(pins, required_packages(project, extras)))
+    return "".join(pins[each].text for each in closure(pins, [*required_packages(project, extras), *packages]))
 
 
 def main(extras: list[str]) -> int:

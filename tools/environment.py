@@ -76,8 +76,8 @@ def stage_key(stage: str) -> str:
 
 
 def stage_pins(stage: str) -> str:
-    """Return the pins of a stage: those of the extra with the ZooKeeper jars, or all."""
-    return check_pins.select_pins(["drift"]) if stage == "demo" else CONSTRAINTS.read_text(encoding="utf-8")
+    """Return the pins of a stage: those of the command and of PySpark, which has the ZooKeeper jars, or all."""
+    return check_pins.select_pins([], ["pyspark"]) if stage == "demo" else CONSTRAINTS.read_text(encoding="utf-8")
 
 
 def install_folder(folder: Path, constraints: Path) -> None:
