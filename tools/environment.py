@@ -37,7 +37,7 @@ CACHE = VENV / "cache"
 PROJECT = Path("pyproject.toml")
 CONSTRAINTS = Path("constraints.txt")
 
-STAGES = {"demo": "what the demo needs: 0.5 GB", "ready": "what tests and tools need: 0.8 GB beside the demo's 0.5 GB"}
+STAGES = {"demo": "what the demo needs: 0.6 GB", "ready": "what tests and tools need: 1.0 GB beside the demo's 0.6 GB"}
 """The stages of ``.venv`` in their order; each completes the one before it."""
 
 
