@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ class Bucket:
 def serve_bucket() -> Iterator[Bucket]:
     """Serve an empty bucket from threads of this process."""
     server = ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
+    with redirect_stdout(sys.stderr):  # it says where it listens
+        server.start()
     try:
         yield Bucket(f"http://127.0.0.1:{server.get_host_and_port()[1]}")
     finally:
