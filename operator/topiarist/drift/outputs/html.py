@@ -15,7 +15,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -246,11 +245,9 @@ def _cause_document(cause: Mapping[str, Any]) -> dict[str, Any]:
 
 def _add_units(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a finding or a difference with the unit for people beside each value that has one."""
-    values = {name: _add_unit(row["field"], row[name]) for name in ("expected", "actual")}
-    return {**row, **values}
+    return {**row, **{name: _add_unit(row["field"], row[name]) for name in ("expected", "actual")}}
 
 
-@lru_cache(4096)
 def _add_unit(field: str, value: str | None) -> str | None:
     return None if value is None else with_units(field.removeprefix("config."), value)
 
