@@ -241,6 +241,19 @@ CASES = {
         {"orders": {"partitions": 3, "replicationFactor": 3}},
         ("file.yaml:6: the document: topic orders is declared twice, first in file.yaml:1",),
     ),
+    "a resource without a name": Case(
+        "strimzi",
+        f"{_strimzi(metadata='name: ~')}---\n{_strimzi()}---\n{_strimzi().replace('{name: orders}', '')}",
+        {"orders": {"partitions": 3, "replicationFactor": 3}},
+        ("file.yaml:1: the document: found no name", "file.yaml:11: the document: found no name"),
+    ),
+    "no resource at all": Case(
+        "strimzi",
+        f"hello\n---\napiVersion: v1\nkind: List\nitems: [5]\n---\n{_strimzi()}",
+        {"orders": {"partitions": 3, "replicationFactor": 3}},
+        ("file.yaml:1: hello: found no mapping here", "file.yaml:5: items.0 5: found no mapping here"),
+        ("is no topic",),
+    ),
     "anchors and merge keys": Case(
         "topicctl",
         "x-sizes: &sizes {partitions: 3, replicationFactor: 2}\nmeta: {name: a}\nspec: {<<: *sizes, partitions: 6}\n",

@@ -102,7 +102,8 @@ class Fields:
         found = document.body if body is None and not path else body
         self._body: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
         self._taken: set[str] = set()
-        if found is not None and not isinstance(found, Mapping):
+        self._is_named = found is not None and not isinstance(found, Mapping)
+        if self._is_named:
             self._add((), found, "found no mapping here")
 
     def __contains__(self, name: str) -> bool:
@@ -259,7 +260,8 @@ class Fields:
     def refuse(self, reason: str) -> None:
         """Name the mapping as a whole as left out, such as a topic that no document can describe."""
         self._taken.update(self._body)
-        self._add((), None, reason)
+        if not self._is_named:
+            self._add((), None, reason)
 
     def refuse_template(self) -> bool:
         """Name the first text in the mapping that a renderer would replace; return whether there is one."""
@@ -364,13 +366,16 @@ def build_documents(
     """Return the topics with their documents, sorted by name.
 
     ``clusters`` has the names of clusters by those of the input; the key of topics that name none is empty. Topics that
-    a document cannot describe, and templates, are left out and named. So are all but the first of several with one name
-    on a cluster, unless topics ``may_repeat``.
+    a document cannot describe, templates, and topics without a name are left out and named. So are all but the first of
+    several with one name on a cluster, unless topics ``may_repeat``.
     """
     found: defaultdict[tuple[str, str], list[ImportedTopic]] = defaultdict(list)
     for topic in topics:
         topic.cluster = clusters.get(topic.cluster, topic.cluster)
         if topic.fields.refuse_template():
+            continue
+        if not topic.name:
+            topic.fields.refuse("found no name")
             continue
         if reason := template_reason(topic.name):
             topic.fields.refuse(f"topic {topic.name}: {reason}")
