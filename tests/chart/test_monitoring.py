@@ -30,7 +30,7 @@ async def nothing() -> Requeue:
     raise NotImplementedError
 
 
-EXPORTED = promql.exported_metrics(Metrics(lambda: {"prod": WorkLoop(nothing)}))
+EXPORTED = promql.exported_metrics(Metrics(lambda: {"prod": WorkLoop(nothing, 60.0)}))
 DRIFT_EXPORTED = promql.metrics_in_text(prometheus.format_metrics(full_summary()))
 
 WORDS = {

@@ -159,10 +159,10 @@ def to_owner_reference(team: str) -> str:
         raise ValueError("found no owner")
     if "@" not in owner:
         return owner
-    name = owner.removeprefix("@").rpartition("/")[2]
-    if owner[0] != "@" or "@" in name:
+    group, slash, name = owner.removeprefix("@").rpartition("/")
+    if "@" in group + name:
         raise ValueError(f"found the owner {quote(owner)}, wanted @GROUP/TEAM or @NAME")
-    return name if "/" in owner else f"user:{name}"
+    return name if slash else f"user:{name}"
 
 
 def _size_fields(spec: TopicSpec) -> dict[str, Any]:
@@ -446,7 +446,7 @@ def _build_document(kind: str, name: str, spec: Document) -> Document:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def to_scalars(config: Mapping[str, str], *, use_units: bool = False) -> dict[str, Scalar]:
+def to_scalars(config: Mapping[str, str], *, use_units: bool) -> dict[str, Scalar]:
     """Return config values as YAML scalars."""
     values = {key: to_scalar(add_unit(key, text) if use_units else text) for key, text in config.items()}
     # A fraction is a number only for keys that Kafka parses as a double: in any other key 3.10 differs from 3.1.

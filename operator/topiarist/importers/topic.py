@@ -415,7 +415,7 @@ def build_document(topic: ImportedTopic, name: str) -> dict[str, Any]:
         "partitions": topic.partitions if topic.assignment is None else None,
         "replicationFactor": topic.replication_factor if topic.assignment is None else None,
         "replicaAssignment": [list(replicas) for replicas in topic.assignment] if topic.assignment else None,
-        "config": to_scalars(dict(sorted(topic.config.items()))),
+        "config": to_scalars(dict(sorted(topic.config.items())), use_units=False),
         "ensure": "Absent" if topic.is_absent else "",
         "mode": "Observe" if topic.is_observed else "",
     }

@@ -164,9 +164,6 @@ def _conflict_message(first: Resource, home: Resource, cluster_id: str) -> str:
     )
 
 
-RESYNC_PERIOD_S = 60.0
-"""Seconds after which a cluster is reconciled although no event has requested it."""
-
 DEBOUNCE_S = 0.1
 """Seconds in which several events are merged into one reconciliation."""
 
@@ -200,13 +197,13 @@ class Requeue(Enum):
 
 
 class WorkLoop:
-    """A work loop that calls ``reconcile`` for one cluster.
+    """A work loop that calls ``reconcile`` for one cluster, also without a request once in ``period`` seconds.
 
     ``last_completed_at`` is the ``time.monotonic`` time of the last completed reconciliation. ``enqueue_count`` is the
     number of requested reconciliations, ``retries`` the number of those that failed and are retried.
     """
 
-    def __init__(self, reconcile: Callable[[], Awaitable[Requeue]], period: float = RESYNC_PERIOD_S) -> None:
+    def __init__(self, reconcile: Callable[[], Awaitable[Requeue]], period: float) -> None:
         self._reconcile = reconcile
         self._period = period
         self._queued = asyncio.Event()

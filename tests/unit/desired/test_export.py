@@ -666,7 +666,10 @@ def test_an_owner_is_an_entity_of_backstage(team: str, owner: str) -> None:
     assert to_owner_reference(team) == owner
 
 
-@pytest.mark.parametrize("team", ["", "shop@example.com", "@@maintainers", "@@maintainers, @acme/shop"])
+@pytest.mark.parametrize(
+    "team",
+    ["", "shop@example.com", "shop@example.com/a", "@shop@example.com/a", "@@maintainers", "@@maintainers, @acme/shop"],
+)
 def test_an_owner_without_an_entity_is_an_error(team: str) -> None:
     """No team, an address and a role of GitLab name no entity."""
     with pytest.raises(ValueError, match=r"found (no|the) owner"):

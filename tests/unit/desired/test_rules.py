@@ -103,6 +103,10 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
         *({"replicaAssignment": "1,2147483648"}, BARE),
         "replicaAssignment: partition 1: found broker id 2147483648, wanted at most 2147483647",
     ),
+    "a broker twice in an override": (
+        *({"overrides": [{"clusters": ["old"], "replicaAssignment": [[1, 1]]}]}, OLD),
+        "replicaAssignment: found broker 1 twice",
+    ),
     "other partitions": (
         *({"replicaAssignment": [[1, 2], [2, 3]], "partitions": 3}, BARE),
         "partitions: found 3, but replicaAssignment at topics/orders.yaml:6:3 has 2",

@@ -26,9 +26,18 @@ from topiarist.desired.shared_specs import (
     topic_collision_errors,
 )
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
-from topiarist.model.access import DEFAULT_RECORDS_TOPIC, KafkaAccess, ZooKeeperAccess
+from topiarist.model.access import DEFAULT_RECORDS_TOPIC, KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.moves import MoveKind, MoveSettings
-from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, ValueOrigin, find_origin, selects_cluster, topic_name
+from topiarist.model.spec import (
+    Budgets,
+    ClusterSpec,
+    Manifest,
+    TopicSpec,
+    ValueOrigin,
+    find_origin,
+    selects_cluster,
+    topic_name,
+)
 
 SIZE: dict[str, Any] = {"partitions": 2, "replicationFactor": 2}
 
@@ -163,6 +172,15 @@ def test_what_makes_two_sorts(case: tuple[dict[str, Any], dict[str, Any]]) -> No
     assert groups_of(topics, two) == [(("c0", "c1"), ["a"])]
     changed = {"c0": replace(two["c0"], **case[1]), "c1": replace(two["c1"], **case[0])}
     assert groups_of(topics, changed) == [(("c0",), ["a"]), (("c1",), ["a"])]
+
+
+@pytest.mark.parametrize("fields", [{"via": Via.ZOOKEEPER}, {"budgets": Budgets(topics=1)}])
+def test_what_no_spec_depends_on_makes_no_sort(fields: dict[str, Any]) -> None:
+    """The choice of the way counts only if another way is used."""
+    two = fleet(2)
+    two["c1"] = replace(two["c1"], **fields)
+    topics = [manifest("a", clusterSelector={"matchLabels": {"env": "prod"}}, **SIZE)]
+    assert groups_of(topics, two) == [(("c0", "c1"), ["a"])]
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,9 @@ def test_partial_holds_back_what_the_budget_counts(case: tuple[Budgets, str, set
     after = enforce_budgets(before, budgets, partial=True)
     assert _messages(after) == {words}
     assert all("spec.budgets" in issue.hint for each in after.topics for issue in each.refusals)
+    name = words.partition("(")[2].rstrip(")")
+    told = f"the changes of all topics together exceed the budget {name} of the Cluster"
+    assert {issue.own_message for each in after.topics for issue in each.refusals} == {told}
     assert {each.topic for each in after.topics if each.refusals} == counted
     assert "TakeOwnership" in _kinds(after)["adopted"]
     if words.endswith("(partitionsPerTopic)"):

@@ -243,6 +243,14 @@ def test_a_warning_withholds_nothing() -> None:
     assert [issue.reason.value for issue in found.topics[0].notices] == ["PolicyWarning"]
 
 
+def test_a_topic_that_uses_no_more_is_not_warned() -> None:
+    """Its group is above the limit, but none of its changes is to blame."""
+    wanted = _spec("a", "shop", partitions=2, config={"retention.ms": 5})
+    limits = _filter((replace(_limit(topics=0), deny=False),), wanted)
+    made = plan(state(topic("a", TWO)), wanted)
+    assert limits.enforce(made) == made
+
+
 def test_the_budgets_of_a_cluster_have_limits_too() -> None:
     """They count all topics of the run on the cluster."""
     cluster: ClusterSpec = replace(PROD_CLUSTER, budgets=Budgets(limits=(_limit(LimitScope.OWNER, partitions=1),)))

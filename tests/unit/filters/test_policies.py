@@ -106,7 +106,7 @@ def test_a_change_has_a_before_and_an_after() -> None:
     assert (grown["change.before.partitions"], grown["change.after.partitions"]) == (3, 4)
     assert (grown["change.keys"], grown["change.after.config"]) == ([], config)
     assert grown["change.risk"] == "Disruptive"
-    assert configured["change.after.partitions"] == 3
+    assert (configured["change.after.partitions"], configured["change.after.replicationFactor"]) == (3, 2)
     assert configured["change.keys"] == ["compression.type", "retention.ms"]
     assert configured["change.after.config"] == {"compression.type": "zstd", "segment.ms": "5"}
     assert configured["cluster.brokers"] == 6
@@ -286,6 +286,7 @@ def test_a_finding_names_all_its_clusters_once() -> None:
     found = evaluate_rules([law], *(replace(made, cluster=each) for each in clusters))
     assert said(found) == ["a on c1, c2, c3 and 2 other clusters: never (policy law, rule r0)"]
     assert found.errors[0].hint.startswith("the rule is at law.yaml:")
+    assert found.errors[0].reason == "PolicyDenied"
     assert said(evaluate_rules([law], spec("a", ClusterSpec()))) == ["a: never (policy law, rule r0)"]
 
 
@@ -321,6 +322,10 @@ UNUSED: dict[str, tuple[dict[str, Any], list[tuple[Location, str, str]]]] = {
     "misspelt label": (
         {"clusterSelector": {"matchLabels": {"env": "live"}}},
         [(Location("law.yaml", 4, 4), "policy law: no Cluster has these labels, so the policy has no effect", "")],
+    ),
+    "no name and no label": (
+        {"clusters": ["live"]},
+        [(Location("law.yaml", 5, 5), "policy law: there is no Cluster live, so the policy does not apply there", "")],
     ),
     "known name": ({"clusters": ["prod"]}, []),
     "known label": ({"clusterSelector": {"matchLabels": {"env": "prod"}}}, []),

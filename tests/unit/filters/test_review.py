@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import (
+    ADOPT_ALL,
     PROD_CLUSTER,
     RACKED_BROKERS,
     RACKLESS_BROKERS,
@@ -30,7 +31,7 @@ from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.filters.review import BrokerSets, already_satisfied, filter_unreviewed, recheck_saved_plan, review_moves
-from topiarist.kafka.types import Broker, Replicas
+from topiarist.kafka.types import UNPLACED, Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings, ReplicaMove
 from topiarist.model.plan import (
     ALL_TOPICS,
@@ -130,6 +131,16 @@ def test_an_interrupted_adoption_goes_on() -> None:
     assert len(moved(left)) == 4
     other = with_topic(SEEN, "orders", record=replace(SEEN.topics["orders"].record, owner="team"))  # type: ignore[type-var]
     assert not moved(filter_unreviewed(plan(other, WANTED_MOVES), reviewed))
+
+
+def test_an_owner_that_came_since_the_review_is_a_conflict() -> None:
+    """Only moves write the record before they are done, and only that of the review: any other one is a conflict."""
+    unowned = with_topic(OLD, "orders", record=None)
+    adopted = plan(unowned, spec(**WANTED), run=ADOPT_ALL)
+    before = replace(SEEN.topics["orders"], record=None)
+    moved_by_team = replace(only(REVIEWED), before=before, record_after=OwnershipRecord("team"))
+    for fresh, reviewed in ((planned(), adopted), (REVIEWED, replace(REVIEWED, topics=(moved_by_team,)))):
+        assert held(filter_unreviewed(fresh, reviewed)) == ["had no owner at the review, and has owner default now"]
 
 
 def test_a_partition_that_was_not_reviewed_stays() -> None:
@@ -354,6 +365,12 @@ MOVE_GUARDS: dict[str, tuple[Plan, ClusterSpec, ClusterState, str]] = {
     ),
     "lowered": (LOWERED, replace(DRAINING, broker_config={"min.insync.replicas": "1"}), LOWERED_FROM, ""),
     "lowered, min ISR unknown": (LOWERED, DRAINING, LOWERED_FROM, ""),
+    "lowered, min ISR 1": (
+        LOWERED,
+        replace(DRAINING, broker_config={"min.insync.replicas": "3"}),
+        with_topic(LOWERED_FROM, "orders", config={"min.insync.replicas": "1"}),
+        "",
+    ),
     "lowered, min ISR 3": (
         LOWERED,
         DRAINING,
@@ -825,6 +842,22 @@ def test_a_protected_topic_may_be_made_and_configured() -> None:
     for wanted in (spec(partitions=2, config={"cleanup.policy": "compact"}), spec(ensure="Absent"), spec(partitions=3)):
         assert refusal_reasons(of(guarded(plan(OLD, wanted), on)))[-1] == "ProtectedTopic"
     assert of(guarded(plan(state(), spec("new")), on), "new").refusals == ()
+
+
+def test_a_topic_of_kafka_itself_does_not_grow() -> None:
+    """No pattern of the Cluster needs to name it."""
+    internal = replace(of(planned()), topic="__consumer_offsets")
+    left = guarded(replace(planned(), topics=(internal,)), ClusterSpec())
+    assert refusal_reasons(left.topics[0]) == ["ProtectedTopic"]
+
+
+def test_replicas_that_the_cluster_places_need_no_known_broker() -> None:
+    """A saved plan names no broker for them: they are refused only if the Cluster excludes brokers."""
+    made = (CreateTopic(((UNPLACED, UNPLACED),), {}),)
+    kept = replace(planned(), topics=(TopicPlan("orders", None, changes=made),))
+    assert of(guarded(kept, ClusterSpec())).changes == made
+    excluded = of(guarded(kept, ClusterSpec(exclude_brokers=frozenset({6}))))
+    assert refusal_reasons(excluded) == ["PlacedByBrokers"]
 
 
 def test_a_creation_has_the_reviewed_config() -> None:

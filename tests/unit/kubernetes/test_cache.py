@@ -754,8 +754,10 @@ def test_a_topic_of_another_release_is_not_homeless() -> None:
             )
         )
         assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
-    kept.upsert(resource_bodies.cluster("far", meta={"namespace": "other"}))
-    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
+    for status in ({}, {"operator": kept.owner}):  # the owner is this release, wherever its Cluster is
+        far = resource_bodies.cluster("far", meta={"namespace": "other"})
+        kept.upsert(resource_bodies.updated_body(far, status=status))
+        assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
 
 
 def test_a_policy_of_another_release_is_reported_beside_any_number_of_clusters() -> None:

@@ -214,6 +214,17 @@ async def test_a_watch_that_cannot_be_opened_is_followed_by_a_list() -> None:
 
 
 @virtual_time
+async def test_one_request_without_an_answer_is_an_outage() -> None:
+    """A list of an older version then shows that etcd was restored, although only one request has failed."""
+
+    async with copy_of("a") as copy:
+        copy.server.version = 500
+        await copy.hears(seconds=RELIST_INTERVAL_S)
+        await copy.hears(ApiError(0, "no answer"))
+        assert (copy.server.lists, copy.listed["a"]) == (2, sys.maxsize)
+
+
+@virtual_time
 async def test_a_list_that_is_late_brings_no_old_version_back() -> None:
     """Without an outage nothing was restored: what is known keeps its version, and so does what is listed."""
 

@@ -200,7 +200,13 @@ async def test_a_refused_write_is_repeated_soon(refused: tuple[int, float]) -> N
     """Statuses and finalizers are repeated without another pass and without waiting for the next period, but not before
     the time that the API server asks for.
     """
-    world = World(resource_bodies.cluster(), resource_bodies.topic("orders", deletionPolicy="Delete"))
+    topic = resource_bodies.topic("orders", deletionPolicy="Delete")
+    unreadable = resource_bodies.policy("law", color="red")  # no rule of it is compiled, which takes a thread
+    world = World(resource_bodies.cluster(), topic)
+    world.server.kept["Policy/law"] = resource_bodies.body(
+        "Policy", "law", dict(unreadable.declared_spec), uid=unreadable.uid
+    )
+    world.store.upsert(unreadable)
     passes: list[float] = []
 
     def see() -> ReconcileResult:
@@ -215,7 +221,7 @@ async def test_a_refused_write_is_repeated_soon(refused: tuple[int, float]) -> N
         await asyncio.sleep(refused[1] - 1.0)
         assert world.server.taken() == []
     await asyncio.sleep(2.0)
-    assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
+    assert world.server.taken() == ["law status", "orders finalizers", "orders status", "prod status"]
     assert world.server.reason("orders") == "Synced"
     assert passes == [0.0]
     assert world.controller._repeat_loop.retries == 0  # the first attempt succeeds

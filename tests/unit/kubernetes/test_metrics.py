@@ -135,7 +135,7 @@ def failed(metrics: Metrics) -> None:
 
 def test_every_documented_name_is_there_with_its_labels() -> None:
     """The documented names and labels are all that exist: dashboards rely on them."""
-    metrics = Metrics(lambda: {"prod": WorkLoop(asyncio.Event().wait)}, lambda: {("GET", "200"): 2})  # type: ignore[arg-type]
+    metrics = Metrics(lambda: {"prod": WorkLoop(asyncio.Event().wait, 60.0)}, lambda: {("GET", "200"): 2})  # type: ignore[arg-type]
     metrics.leader.labels("topiarist").set(1)
     passed(metrics, [done("a", Result.DONE, GROWTH), drifted("b", GROWTH)])
     failed(metrics)
@@ -317,7 +317,7 @@ def test_clusters_are_a_work_queue() -> None:
     async def failing() -> Requeue:
         return Requeue.AFTER_BACKOFF
 
-    loop = WorkLoop(failing)
+    loop = WorkLoop(failing, 60.0)
     metrics = Metrics(lambda: {"prod": loop})
     assert figures(metrics, "workqueue_depth") == {("prod",): 0}
     loop.enqueue()

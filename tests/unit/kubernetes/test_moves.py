@@ -69,7 +69,7 @@ def test_the_moves_of_a_topic_name_its_batch_while_it_is_in_flight() -> None:
     """Only a topic in the batch has the batch's number, so the other statuses do not change with each batch."""
     other = ReplicaMove("payments", 0, (6, 1), (2, 1))
     found = ClusterMoves((MOVES[1], other), MOVES[:1], 2, 5)
-    assert found.by_topic() == {"orders": TopicMoves(2, 1, 2, 5), "payments": TopicMoves(1)}
+    assert found.by_topic() == {"orders": TopicMoves(2, 1, 2, 5), "payments": TopicMoves(1, 0, 0, 0)}
     assert (found.left, found.copies_left, found.copies_in_flight, found.copying_brokers) == (3, 3, 1, (2,))
     assert ClusterMoves().by_topic() == {}
 

@@ -351,6 +351,27 @@ def test_only_strimzis_finalizer_holds_a_kafka_topic(finalizers: list[str], is_h
     assert not resource_bodies.topic("orders", meta=meta).is_held_by_strimzi
 
 
+@pytest.mark.parametrize(
+    ("manager", "fields", "times"),
+    [
+        (STRIMZI, {"f:status": {"f:conditions": {}}}, ("", at(5))),
+        (STRIMZI, {"f:metadata": {"f:finalizers": {".": {}, 'v:"strimzi.io/topic-operator"': {}}}}, ("", at(5))),
+        (STRIMZI, {"f:metadata": {"f:finalizers": {".": {}, 'v:"backup"': {}}}}, ("", "")),
+        (STRIMZI, {"f:metadata": {"f:annotations": {}}}, ("", "")),
+        ("kubectl", {"f:spec": {"f:partitions": {}}}, ("", "")),
+        (OURS, {"f:status": {"f:conditions": {}}}, (at(5), "")),
+        ("topiarist-finalizer", {"f:metadata": {"f:finalizers": {'v:"strimzi.io/topic-operator"': {}}}}, ("", "")),
+    ],
+)
+def test_another_operator_shows_by_a_status_or_strimzis_finalizer(
+    manager: str, fields: dict[str, Any], times: tuple[str, str]
+) -> None:
+    """Neither users' changes nor topiarist's own writes are a sign of one; of several writes the last one counts."""
+    writes = [{"manager": manager, "time": at(second), "fieldsV1": fields} for second in (3, 5, 4)]
+    found = resource_bodies.kafka_topic("orders", meta={"managedFields": writes})
+    assert (found.told_at, found.foreign_at) == times
+
+
 def test_what_holds_the_kafka_topic_is_its_condition() -> None:
     """The question to another operator is a status that is not Ready."""
     found = resource_bodies.kafka_topic("orders")
@@ -684,7 +705,7 @@ async def test_a_kafka_topic_that_cannot_be_read_says_why() -> None:
 
 @virtual_time
 async def test_an_outage_changes_no_status() -> None:
-    """A pass that ends early keeps the status of a KafkaTopic."""
+    """A pass that ends early keeps the status of a KafkaTopic, unless another operator turns out to have it."""
     api = Api(resource_bodies.kafka_topic("orders"))
     manager = await passes_over(api, MINE)
     api.body["metadata"]["managedFields"] = [
@@ -694,8 +715,12 @@ async def test_an_outage_changes_no_status() -> None:
     failing = Passes(manager)
 
     async def fail(*_: Any) -> ReconcileResult:
+        manager.store.verdicts["prod"] = {each.key: failing.verdict for each in manager.store.kafka_topics("prod")}
         return ReconcileResult([], error=TopiaristError(Reason.UNREACHABLE, "no answer"))
 
     failing.reconcile = fail  # type: ignore[method-assign, assignment]
     await manager._reconcile("prod", cast(ClusterWorker, failing))
     assert api.writes == ["Synced"]
+    failing.verdict = ASKED
+    await manager._reconcile("prod", cast(ClusterWorker, failing))
+    assert api.writes == ["Synced", "TakingOver"]

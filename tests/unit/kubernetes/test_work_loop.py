@@ -209,7 +209,7 @@ def test_a_loop_is_alive_before_its_first_pass() -> None:
         return Requeue.AFTER_PERIOD
 
     begun: list[float] = []
-    loop = WorkLoop(once)
+    loop = WorkLoop(once, PERIOD)
     run_in_virtual_time(loop.run)
     assert begun == pytest.approx([0.0, PERIOD * 1.1])
 
