@@ -671,12 +671,12 @@ SAME = "partitions: 3, topicConfiguration: {retention.ms: 3600000}"
         (
             "partitions: 6",
             ("--cluster", "prod"),
-            "file.yaml:5:7: orders on prod: partitions is 6, topics/a.yaml:14:38 has 3\n1 of 1 topic differs\n",
+            "file.yaml:5:27: orders on prod: partitions is 6, topics/a.yaml:14:38 has 3\n1 of 1 topic differs\n",
             Exit.CHANGES,
         ),
         (SAME, ("--cluster", "test"), "file.yaml:5:7: orders: found no manifest on test\n1 of 1 topic differs\n", 3),
         (f"{SAME}, retries: 1", (), "0 of 1 topic differ\n", Exit.REFUSED),
-        ("partitions: 6, retries: 1", ("-q",), "file.yaml:5:7: orders on prod: partitions is 6", Exit.CHANGES),
+        ("partitions: 6, retries: 1", ("-q",), "file.yaml:5:27: orders on prod: partitions is 6", Exit.CHANGES),
     ],
 )
 def test_a_document_is_checked_against_manifests(

@@ -15,6 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from topiarist.errors import Location
 from topiarist.importers.resources import CONFLUENT, KOPERATOR, STRIMZI, describe_other, import_jikkou, import_operator
 from topiarist.importers.topic import (
     DESCRIPTION,
@@ -402,13 +403,22 @@ class _Binding(NamedTuple):
     partitions: int | None
     replicas: int | None
     config: Mapping[str, str]
+    places: Mapping[str, Location]
 
     @classmethod
     def take(cls, fields: Fields) -> _Binding | None:
         """Return the binding in a mapping; None if a reference in it leads nowhere, which is named."""
-        sizes = fields.take_count("partitions"), fields.take_count("replicas")
+        partitions, replicas = fields.take_count("partitions"), fields.take_count("replicas")
         configs = fields.take_referenced("topicConfiguration")
-        return cls(fields.take_text("topic"), *sizes, configs.read_config()) if configs else None
+        if configs is None:
+            return None
+        config = configs.read_config()
+        places = {key: configs.locate(key) for key in config}
+        if partitions:
+            places["partitions"] = fields.locate("partitions")
+        if replicas:
+            places["replicationFactor"] = fields.locate("replicas")
+        return cls(fields.take_text("topic"), partitions, replicas, config, places)
 
 
 def _import_channel(channel: Fields, name: str, protocols: Mapping[str, str]) -> Iterator[ImportedTopic]:
@@ -440,6 +450,7 @@ def _import_channel(channel: Fields, name: str, protocols: Mapping[str, str]) ->
             config={**binding.config, **own.config},
             cluster=server,
             annotations={DESCRIPTION: description} if description else {},
+            places={**binding.places, **own.places},
         )
         part.finish()
     fields.pass_over("bindingVersion")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from topiarist.desired.export import assign_document_names, to_scalars
 from topiarist.errors import Diagnostic, FieldPath, Location
@@ -121,6 +122,10 @@ class Fields:
     def location(self) -> Location:
         """The location of the mapping, or of its nearest ancestor with one."""
         return self._document.source.locate(self._path)
+
+    def locate(self, name: str) -> Location:
+        """Return the location of the value of a field."""
+        return self._document.source.locate((*self._path, name))
 
     def take(self, name: str) -> Any:
         """Return the value of a field as it is, and count it as mapped; None if it is absent or null."""
@@ -343,7 +348,8 @@ DESCRIPTION = "description"
 class ImportedTopic(Struct):
     """A topic as another tool describes it; ``fields`` is the mapping that it comes from.
 
-    Sizes are None where the tool takes the brokers' default. ``config`` has Kafka's texts.
+    Sizes are None where the tool takes the brokers' default. ``config`` has Kafka's texts. ``places`` has locations of
+    values, by the field of a spec or the key of a config; a value that is not in it has the location of ``fields``.
     """
 
     name: str
@@ -358,6 +364,7 @@ class ImportedTopic(Struct):
     annotations: Mapping[str, str] = field(default_factory=dict)
     is_absent: bool = False
     is_observed: bool = False
+    places: Mapping[str, Location] = field(default_factory=dict)
 
 
 def build_documents(
@@ -383,7 +390,7 @@ def build_documents(
         same = found[topic.cluster, topic.name]
         if may_repeat or not same:
             same.append(topic)
-        elif same[0] != topic:
+        elif same[0] != replace(topic, places=same[0].places):
             topic.fields.refuse(f"topic {topic.name} is declared twice, first in {same[0].fields.place}")
     documents = []
     for on in sorted({cluster for cluster, _ in found}):
@@ -433,7 +440,7 @@ def build_document(topic: ImportedTopic, name: str) -> dict[str, Any]:
 def find_differences(
     topics: Iterable[ImportedTopic], specs: Mapping[str, Sequence[TopicSpec]]
 ) -> Iterator[tuple[ImportedTopic, Diagnostic]]:
-    """Yield each difference between a topic and its specs, at the place of the topic.
+    """Yield each difference between a topic and its specs, at the place of the value, or of the topic.
 
     ``specs`` are those of each cluster. A topic that names no cluster is compared on all that declare it. Only values
     of the topic count: a config that the files of the other tool leave open may have any value in the manifests.
@@ -445,18 +452,19 @@ def find_differences(
     for topic in topics:
         cluster = topic.cluster if {*specs} != {""} else ""
         found = [spec for name, spec in by_name[topic.name].items() if cluster in ("", name)]
-        for message in [*chain.from_iterable(_compare(topic, spec) for spec in found)]:
-            yield topic, Diagnostic(topic.fields.location, message)
+        for name, message in [*chain.from_iterable(_compare(topic, spec) for spec in found)]:
+            yield topic, Diagnostic(topic.places.get(name) or topic.fields.location, message)
         if not found:
             hint = "" if cluster in ("", *specs) else f"for a Cluster of another name: --cluster {cluster}=NAME"
             where = f" on {cluster}" if cluster else ""
             yield topic, Diagnostic(topic.fields.location, f"{topic.name}: found no manifest{where}", hint)
 
 
-def _compare(topic: ImportedTopic, spec: TopicSpec) -> Iterator[str]:
+def _compare(topic: ImportedTopic, spec: TopicSpec) -> Iterator[tuple[str, str]]:
+    """Yield the field or config key of each difference, with the message."""
     where = f"{topic.name} on {spec.cluster.name}" if spec.cluster.name else topic.name
     if spec.absent != topic.is_absent:
-        yield f"{where}: {_describe_origin(spec, 'ensure')} {'deletes' if spec.absent else 'keeps'} the topic"
+        yield "ensure", f"{where}: {_describe_origin(spec, 'ensure')} {'deletes' if spec.absent else 'keeps'} the topic"
         return
     lists = topic.assignment
     sizes = (
@@ -465,12 +473,12 @@ def _compare(topic: ImportedTopic, spec: TopicSpec) -> Iterator[str]:
     )
     for name, found, wanted in sizes:
         if found is not None and found != wanted:
-            yield f"{where}: {name} is {found}, {_describe_origin(spec, name)} has {wanted or 'none'}"
+            yield name, f"{where}: {name} is {found}, {_describe_origin(spec, name)} has {wanted or 'none'}"
     for key, text in sorted(topic.config.items()):
         declared = spec.config.get(key)
         if declared is None or not is_equivalent(key, text, declared):
             has = "does not set it" if declared is None else f"has {declared}"
-            yield f"{where}: {key} is {text}, {_describe_origin(spec, 'config', key)} {has}"
+            yield key, f"{where}: {key} is {text}, {_describe_origin(spec, 'config', key)} {has}"
 
 
 def _describe_origin(spec: TopicSpec, *path: str) -> str:
