@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from lanes import budgets, changes
-from lanes.lane import CORE, NIGHT, WHOLE, Lane, Part, load_lanes
+from lanes.__main__ import main
+from lanes.lane import CORE, NIGHT, WHOLE, Lane, Part, load_cost_speed, load_lanes
 
 from support.checkout import ROOT
 
@@ -222,6 +223,38 @@ def test_what_has_no_time_is_left_to_the_night(monkeypatch: pytest.MonkeyPatch) 
     assert {part.name for part in fitting.values()} == {CORE, WHOLE}
     assert sum(_cost(lanes[name], part) for name, part in fitting.items()) <= 30 * 60 * 2
     assert changes.parts_of_change(["charts/topiarist/values.yaml"])["test-kubernetes"].name == WHOLE
+
+
+@pytest.mark.parametrize(("slowness", "factor"), [(None, 1.0), (1.0, 1.0), (0.7, 1.0), (0.5, 0.75), (3.0, 3.0)])
+def test_costs_follow_the_speed_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, slowness: float | None, factor: float
+) -> None:
+    """A quicker machine runs more, with a margin; a slower one runs less, and one that was not measured as recorded."""
+    monkeypatch.setenv("SPEED_S", str(slowness * load_cost_speed()) if slowness else "")
+    assert changes.cost_factor() == pytest.approx(factor)
+
+
+def test_a_quick_machine_fills_its_minutes_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All lanes of a run make one choice: by the speed, it fills 25 of 30 minutes at most; the speed is printed."""
+    lanes = load_lanes()
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setenv("MINUTES", "30")
+    monkeypatch.setenv("TOPIARIST_BASE", "nothing")
+    chosen = []
+    for slowness in (0.4, 0.5, 0.6, 1.0, 3.0):
+        monkeypatch.setenv("SPEED_S", str(slowness * load_cost_speed()))
+        fitting = changes.parts_of_change(None)
+        costs = sum(_cost(lanes[name], part) for name, part in fitting.items())
+        assert costs * slowness <= 25 * 60 * 2 * 0.63 or slowness >= 1
+        chosen.append(costs)
+    assert chosen == sorted(chosen, reverse=True)
+    assert chosen[0] > chosen[2] > chosen[4]
+    assert main(["parts"]) == 0
+    assert f"{load_cost_speed()} where costs were measured; they count 3.00 times" in capsys.readouterr().out
+    assert main(["speed"]) == 0
+    assert 0 < float(capsys.readouterr().out) < 10
 
 
 def _cost(lane: Lane, part: Part) -> float:

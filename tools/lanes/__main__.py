@@ -3,6 +3,7 @@
 ``PART`` in the environment is ``core``, ``whole`` (the default), ``night``, or ``changed``: what the change can touch.
 Other commands:
 
+``speed``     print the speed of this machine, for ``SPEED_S``
 ``parts``     print the part of each lane that the change can touch, and what is left to the night
 ``budgets``   compare the last whole runs of two lanes with ``tests/budgets.json``; ``--write`` stores new budgets
 """
@@ -27,10 +28,12 @@ from lanes.lane import (
     Part,
     Run,
     draw_seed,
+    load_cost_speed,
     load_lanes,
     run_pytest,
     worker_count,
 )
+from lanes.recorder import measure_speed
 
 _BUDGETED = ("test", "test-unit")
 _RED, _NO_TESTS_FAILED, _SOME_TESTS_FAILED = 1, 0, 1
@@ -43,6 +46,9 @@ def main(words: Sequence[str]) -> int:
     """
     lanes = load_lanes()
     match words:
+        case ["speed"]:
+            print(f"{measure_speed():.5f}")
+            return 0
         case ["parts"]:
             return _print_parts(lanes)
         case ["budgets"]:
@@ -52,7 +58,7 @@ def main(words: Sequence[str]) -> int:
             return 0
         case [name, *options] if name in lanes:
             return _run_lane(lanes[name], options)
-    print(f"usage: python -m lanes {{{','.join([*lanes, 'parts', 'budgets'])}}}", file=sys.stderr)
+    print(f"usage: python -m lanes {{{','.join([*lanes, 'speed', 'parts', 'budgets'])}}}", file=sys.stderr)
     return 2
 
 
@@ -143,6 +149,10 @@ def _print_parts(lanes: Mapping[str, Lane]) -> int:
     wanted, parts = changes.choose_parts(files), changes.parts_of_change(files)
     changed = "unknown" if files is None else f"{len(files)} files differ"
     print(f"base: {origin}; {changed}")
+    speed = os.environ.get("SPEED_S") or "not measured"
+    print(
+        f"speed: {speed}, {load_cost_speed()} where costs were measured; they count {changes.cost_factor():.2f} times"
+    )
     for name, part in parts.items():
         left = [*(["all but its core"] if part.name == CORE else []), *sorted({*lanes[name].night} - {*part.areas})]
         print(f"  {name}: {_describe(part)}; left to the night: {', '.join(left) or 'nothing'}")

@@ -118,6 +118,11 @@ def load_untouching() -> Sequence[str]:
     return globs
 
 
+def load_cost_speed() -> float:
+    """Read what ``recorder.measure_speed`` returns on the machine that the costs of lanes were measured on."""
+    return float(_read_lanes()["cost_speed_s"])
+
+
 @cache
 def _read_lanes() -> dict[str, Any]:
     return tomllib.loads((ROOT / "tests/lanes.toml").read_text(encoding="utf-8"))

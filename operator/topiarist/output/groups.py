@@ -298,7 +298,7 @@ class PlanCounts(Struct, frozen=True):
 
     counts: Mapping[str, int]
     withheld: Mapping[str, int]
-    withheld_reason: str = ""
+    withheld_reason: str
 
 
 def count_plan(plan: Plan) -> PlanCounts:

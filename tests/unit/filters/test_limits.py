@@ -245,10 +245,10 @@ def test_a_warning_withholds_nothing() -> None:
 
 def test_a_topic_that_uses_no_more_is_not_warned() -> None:
     """Its group is above the limit, but none of its changes is to blame."""
-    wanted = _spec("a", "shop", partitions=2, config={"retention.ms": 5})
-    limits = _filter((replace(_limit(topics=0), deny=False),), wanted)
-    made = plan(state(topic("a", TWO)), wanted)
-    assert limits.enforce(made) == made
+    wanted = _spec("a", "shop", partitions=2, config={"retention.ms": 5}), _spec("b", "shop", partitions=2)
+    found = _filter((replace(_limit(topics=1), deny=False),), *wanted).enforce(plan(state(topic("a", TWO)), *wanted))
+    assert _kinds(found) == {"a": ["UpdateConfig"], "b": ["CreateTopic"]}
+    assert [len(each.notices) for each in found.topics] == [0, 1]
 
 
 def test_the_budgets_of_a_cluster_have_limits_too() -> None:

@@ -225,6 +225,7 @@ def test_a_move_has_its_copies_and_reasons() -> None:
     assert (move["change.copies"], move["change.movedPartitions"]) == (4, 3)
     assert move["change.reasons"] == ["Drain", "Factor"]
     assert (move["change.before.replicationFactor"], move["change.after.replicationFactor"]) == (2, 3)
+    assert move["change.after.partitions"] == move["change.before.partitions"] == 3
     assert (configured["change.copies"], configured["change.movedPartitions"], configured["change.reasons"]) == (
         0,
         0,

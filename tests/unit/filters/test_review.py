@@ -847,7 +847,7 @@ def test_a_protected_topic_may_be_made_and_configured() -> None:
 def test_a_topic_of_kafka_itself_does_not_grow() -> None:
     """No pattern of the Cluster needs to name it."""
     internal = replace(of(planned()), topic="__consumer_offsets")
-    left = guarded(replace(planned(), topics=(internal,)), ClusterSpec())
+    left = guarded(replace(planned(), topics=(internal,)), ClusterSpec(protected=()))
     assert refusal_reasons(left.topics[0]) == ["ProtectedTopic"]
 
 

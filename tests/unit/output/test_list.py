@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,17 +10,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from support.builders import DocumentSource, PositionedSource, spec, state
+from support.builders import CLUSTER_ID, DocumentSource, PositionedSource, spec, state, topic
 from topiarist.desired.export import ExportResult
-from topiarist.errors import Reason
-from topiarist.inspection.check import AffectedTopic, UpgradeEffect, UpgradeFinding, UpgradeReport
+from topiarist.errors import Reason, TopiaristError
+from topiarist.inspection.check import (
+    AffectedTopic,
+    ClusterCheck,
+    UpgradeEffect,
+    UpgradeFinding,
+    UpgradeReport,
+    check_state,
+)
 from topiarist.inspection.health import IssueType
 from topiarist.inspection.list import TopicFlag, TopicList, TopicRow
+from topiarist.kafka.types import Broker
+from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec, ValueOrigin
-from topiarist.model.state import ClusterState, ReadError, WriteBlock
+from topiarist.model.state import APACHE_KAFKA, UNKNOWN, AllowedOperations, ClusterState, ReadError, Support, WriteBlock
 from topiarist.model.usage import GroupType, GroupUsage, Side, TopicSample, TopicUsage, UsageState
-from topiarist.output.list import encode_lists, encode_reports, format_lists, format_reports, format_summary
-from topiarist.output.text.layout import BOLD_RED, YELLOW, TextLayout
+from topiarist.output.list import (
+    encode_checks,
+    encode_lists,
+    encode_reports,
+    format_checks,
+    format_lists,
+    format_reports,
+    format_summary,
+)
+from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, GREEN, YELLOW, TextLayout
 
 EU = ClusterSpec(name="eu")
 ROW = TopicRow(
@@ -307,6 +325,155 @@ def test_warnings_say_what_is_left_to_do() -> None:
     assert "kafkaVersion" not in _summary(
         cluster_state=cluster_state, on=replace(unknown, source=PositionedSource("eu.yaml"))
     )
+
+
+OLD = "the brokers are old"
+CHECK = check_state(
+    ClusterSpec(name="eu", kafka=KafkaAccess("b:9092")),
+    state(
+        topic(),
+        topic("clicks"),
+        bypasses_brokers=False,
+        known_configs=None,
+        warnings=("a broker is offline", f"{OLD}: update them"),
+        write_block=WriteBlock(Reason.FROZEN, "by ann"),
+        capabilities=replace(
+            APACHE_KAFKA,
+            topic_ids=Support(False, OLD, lacks_right=True),
+            replica_lists=UNKNOWN,
+            moves=Support(None, "no answer"),
+            compaction=Support(False, "no compaction"),
+        ),
+    ),
+    AllowedOperations(frozenset({"Describe"}), {}, None),
+)
+_STYLES = {GREEN: "green", YELLOW: "yellow", BOLD_RED: "red", DIM: "dim", BOLD: "bold", "0": ""}
+
+
+def _check_blocks(*checks: ClusterCheck) -> list[str]:
+    """Return the blocks of a check between blank lines, with the names of styles in place of their codes."""
+    shown = format_checks(checks, TextLayout(use_color=True))
+    return re.sub(r"\x1b\[([0-9;]+)m", lambda found: f"<{_STYLES[found[1]]}>", shown).split("\n\n")
+
+
+def test_a_check_has_a_block_for_each_question() -> None:
+    """What the cluster is, what works, what is permitted, what else was seen, what to write, and the counts."""
+    heading, works, permitted, others, advised, counts = _check_blocks(CHECK)
+    assert heading.splitlines() == [
+        f"<bold>eu   cluster {CLUSTER_ID}, through its brokers, 6 brokers, 2 topics<>",
+        "  <red>write block<>      Frozen: by ann",
+    ]
+    assert works.splitlines()[:7] == [
+        "  <yellow>no<>               topics have ids",
+        f"                   why: {OLD}",
+        "                   so: nothing is written: a later topic of a name could not be",
+        "                   recognized",
+        "  <green>yes<>              what is read is proved to be current",
+        "  <green>yes<>              configs are read, with their sources",
+        "  <green>yes<>              topics are created",
+    ]
+    assert "  <dim>not known<>        replicas are moved\n                   no answer\n" in works
+    assert "replica lists of new topics are obeyed\n                   only a try shows it\n" in works
+    assert permitted.splitlines()[-5:] == [
+        "  <dim>not known<>        Write on TransactionalId topiarist: apply, freeze, unmanage,",
+        "                   move-records",
+        "                   no request shows it without a write",
+        "  <dim>not known<>        Describe on Group *: usage of topics",
+        "                   the brokers do not say",
+    ]
+    assert "  <green>permitted<>        Describe on Cluster: all runs" in permitted
+    assert "  <yellow>denied<>           Alter on Cluster: moving replicas, electing leaders\n" in permitted
+    assert others == "  <yellow>warning<>          a broker is offline"
+    assert advised.splitlines() == [
+        "  <dim>document<>         spec:",
+        "                     # another cluster at this address then ends the run",
+        f"                     clusterId: {CLUSTER_ID}",
+        "                     kafka:",
+        "                       # no compaction",
+        "                       records: None",
+        "                     # the release of the brokers, this or a later one: they were not asked for their configs",
+        '                     kafkaVersion: "2.4"',
+    ]
+    assert counts == "<bold>13 work, 2 do not, 2 are not known.<>\n"
+
+
+def test_a_check_of_a_cluster_where_all_works_has_no_other_block() -> None:
+    """Nothing is denied, to be written or to be seen to; a count of none is left out."""
+    done = ClusterSpec(name="", kafka=KafkaAccess("b:9092"), cluster_id=CLUSTER_ID)
+    heading, works, counts = _check_blocks(
+        check_state(done, state(bypasses_brokers=False, known_configs={}, capabilities=APACHE_KAFKA))
+    )
+    assert heading == f"<bold>cluster {CLUSTER_ID}, through its brokers, 6 brokers, 0 topics<>"
+    assert {line.split()[0] for line in works.splitlines()} == {"<green>yes<>"}
+    assert counts == "<bold>17 work.<>\n"
+
+
+def test_fields_below_one_field_stand_below_it() -> None:
+    """Each field that contains others is written once."""
+    one_broker = state(bypasses_brokers=False, known_configs={}, capabilities=APACHE_KAFKA, brokers=(Broker(1),))
+    advised = _check_blocks(check_state(ClusterSpec(kafka=KafkaAccess("b:9092")), one_broker))[-2]
+    fields = [line.removeprefix("  <dim>document<>").strip() for line in advised.splitlines() if "#" not in line]
+    assert fields == ["spec:", f"clusterId: {CLUSTER_ID}", "kafka:", "records:", "replicationFactor: 1"]
+
+
+def test_a_cluster_that_cannot_be_checked_has_its_error() -> None:
+    """With the reason and what to do; brokers and topics that were not read have no number."""
+    error = TopiaristError(Reason.NO_PERMISSION, "cannot read the configs", "grant it")
+    spec_of_way = ClusterSpec(name="eu", zookeeper=ZooKeeperAccess("z:2181"))
+    check = ClusterCheck(spec_of_way, "ID", APACHE_KAFKA, error=error)
+    told = {"reason": "NoPermission", "message": "cannot read the configs", "hint": "grant it"}
+    assert encode_checks([check])["clusters"][0]["error"] == told
+    heading, *_ = _check_blocks(check)
+    assert heading.splitlines() == [
+        "<bold>eu   cluster ID, through ZooKeeper<>",
+        "  <dim>way<>              topiarist writes the metadata itself, as the controllers of",
+        "                   Kafka 2.4 to 3.9 read it: nothing is missing, and no policy,",
+        "                   ACL or quota of the brokers is checked",
+        "  <red>not readable<>     NoPermission: cannot read the configs; grant it",
+    ]
+
+
+def test_each_field_of_a_check_is_encoded() -> None:
+    """In the order of the text; effects are those of what is missing."""
+    (found,) = encode_checks([CHECK])["clusters"]
+    capabilities, permissions, advice = (found.pop(name) for name in ("capabilities", "permissions", "advice"))
+    assert found == {
+        "name": "eu",
+        "clusterId": CLUSTER_ID,
+        "via": "Kafka",
+        "mode": "ZooKeeper",
+        "brokers": 6,
+        "topics": 2,
+        "error": None,
+        "writeBlock": {"reason": "Frozen", "message": "by ann"},
+        "warnings": ["a broker is offline", f"{OLD}: update them"],
+    }
+    assert capabilities[:2] == [
+        {
+            "name": "topicIds",
+            "meaning": "topics have ids",
+            "given": False,
+            "why": OLD,
+            "lacksRight": True,
+            "effect": "nothing is written: a later topic of a name could not be recognized",
+        },
+        {
+            "name": "freshness",
+            "meaning": "what is read is proved to be current",
+            "given": True,
+            "why": "",
+            "lacksRight": False,
+            "effect": "",
+        },
+    ]
+    assert permissions[-1] == {
+        "operation": "Describe",
+        "resource": "Group *",
+        "purpose": "usage of topics",
+        "given": None,
+        "why": "the brokers do not say",
+    }
+    assert advice[1] == {"field": "spec.kafka.records", "value": "None", "why": "no compaction"}
 
 
 PLACE = ValueOrigin(DocumentSource("a.yaml", {}), ())

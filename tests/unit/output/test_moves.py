@@ -123,9 +123,14 @@ def test_throttles_are_listed_on_request() -> None:
     assert f"broker 1 {RATE}  50\n" in shown(kept, verbose=True)
     befores = {"broker 1": None, "broker 2": "7"}
     record = BATCH._replace(throttles={entity: {RATE: OwnValue(each, "50")} for entity, each in befores.items()})
-    assert format_recorded_throttles(record, TextLayout()) == (
+    assert format_recorded_throttles(record, TextLayout(64)) == (
         f"  broker 1 {RATE}  50 -> not set\n  broker 2 {RATE}  50 -> 7"
     )
+
+
+def test_a_cluster_without_a_name_goes_by_its_id() -> None:
+    """Nothing stands before the id."""
+    assert shown(MoveStatus("", "7sYk")) == "cluster 7sYk\nNothing moves.\n"
 
 
 def test_a_clock_that_is_ahead_gives_no_negative_age() -> None:

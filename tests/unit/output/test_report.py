@@ -70,6 +70,16 @@ def test_a_topic_has_its_changes_and_its_refusals() -> None:
     (change,) = found["changes"]
     assert [(item["key"], item["before"], item["after"]) for item in change["config"]] == [("segment.ms", "5", "6")]
     assert [refusal["reason"] for refusal in found["refusals"]] == ["FewerPartitions"]
+    frozen = Outcome("orders", Result.REFUSED, Reason.FROZEN, "frozen: moving racks")
+    found = parsed(report.format_topic(REPORTED, of(REPORTED), frozen, at=AT))
+    assert (found["result"], found["reason"], found["message"]) == ("refused", "Frozen", "frozen: moving racks")
+
+
+def test_a_topic_with_refusals_only_has_the_outcome_of_the_first() -> None:
+    """Its reason and its message are those of the plan."""
+    issues = Issue(Reason.NOT_ADOPTED, "it has no owner"), Issue(Reason.FROZEN, "frozen")
+    found = report.make_refused_outcome(TopicPlan("orders", refusals=issues))
+    assert found == Outcome("orders", Result.REFUSED, Reason.NOT_ADOPTED, "it has no owner")
 
 
 def test_a_topic_has_its_id_where_one_is_known() -> None:

@@ -315,7 +315,7 @@ def _describe_loads(plan: Plan) -> dict[str, Any]:
         rack = racks.setdefault(place, {"label": place, "brokers": 0, "load": [0] * len(load)})
         rack["brokers"] += 1
         rack["load"] = [one + other for one, other in zip(rack["load"], load, strict=True)]
-    ordered = sorted(racks.values(), key=lambda rack: (rack["label"] is None, rack["label"] or ""))
+    ordered = sorted(racks.values(), key=lambda rack: (rack["label"] is None, rack["label"]))
     return {"loads": _limit(rows, _MAX_BROKERS), "racks": ordered[:_MAX_TEXTS]}
 
 

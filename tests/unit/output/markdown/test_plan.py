@@ -347,6 +347,7 @@ def test_without_a_name_a_cluster_goes_by_its_id() -> None:
     """A cluster of ``--zookeeper``, which has no name, is called by its cluster id."""
     text = shown(replace(plan(TopicPlan("a", changes=(CREATE,))), cluster=""))
     assert "| `ID` | 1 |" in text
+    assert "<summary><b><code>ID</code></b>, " in text
 
 
 def test_no_address_or_controller_is_shown() -> None:
@@ -427,7 +428,16 @@ def test_the_same_topics_on_many_clusters_are_named_once() -> None:
     ]
     above = shown(*many).split("<details open>")[0]
     assert "`t0-18` and 31 more\n" in above
-    assert re.search(r"\n- and [0-9],[0-9]{3} topics on [0-9]+ clusters\n", above)
+    left = re.search(r"\n- and ([0-9]),([0-9]{3}) topics on ([0-9]+) clusters\n", above)
+    assert left
+    assert int(left[1] + left[2]) == int(left[3]) * 50 > 0
+
+
+def test_a_row_with_safe_changes_is_kept_before_one_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a table with room for one row, the cluster that has something to review is shown."""
+    quiet, safe = replace(plan(), cluster="a-quiet"), replace(plan(TopicPlan("orders", changes=(CREATE,))), cluster="b")
+    monkeypatch.setattr(plan_, "_MAX_TABLE_BYTES", 30)
+    assert re.findall(r"^\| `(\S+)` \|", shown(quiet, safe), re.MULTILINE) == ["b"]
 
 
 def test_no_cluster_takes_the_room_of_the_others() -> None:

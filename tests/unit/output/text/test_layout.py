@@ -61,6 +61,7 @@ def test_wrapping_breaks_at_spaces() -> None:
     assert wrap("one two three", 8) == ["one two", "three"]
     assert wrap("abcdefghij kl", 4) == ["abcd", "efgh", "ij", "kl"]
     assert wrap("", 10) == [""]
+    assert wrap("four four ", 4) == ["four", "four"]
 
 
 @pytest.mark.parametrize(

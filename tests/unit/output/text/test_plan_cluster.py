@@ -203,13 +203,16 @@ def test_what_a_closed_cluster_holds_back_is_pending_and_no_refusal(reason: Reas
 
 def test_what_a_budget_holds_back_is_pending_too() -> None:
     """The summary counts changes withheld by a budget beside those that are applied."""
-    held = Issue(Reason.BUDGET_EXCEEDED, "2 deletions, 1 allowed", withheld=(DeleteTopic(1, 3, SAFE_ASSESSMENT),))
+    deletion = DeleteTopic(1, 3, SAFE_ASSESSMENT)
+    held = Issue(Reason.BUDGET_EXCEEDED, "2 deletions, 1 allowed", hint="raise the budget", withheld=(deletion,))
     found = plan(
         existing_topic_plan("a", findings=(held,)),
         existing_topic_plan("b", findings=(held,)),
         existing_topic_plan("c", UpdateConfig((RETENTION_CHANGE,))),
     )
-    assert "Plan: 1 to configure; 2 to delete, held back: over budget; 812 unchanged.\n" in render_plan(found)
+    text = render_plan(found)
+    assert "Plan: 1 to configure; 2 to delete, held back: over budget; 812 unchanged.\n" in text
+    assert text.count("  over budget      2 deletions, 1 allowed\n  fix              raise the budget\n") == 1
 
 
 def test_notices_are_counted_or_shown() -> None:

@@ -19,6 +19,7 @@ from support.plans import (
     render_plan,
 )
 from topiarist.errors import Reason
+from topiarist.kafka.types import UNPLACED
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
@@ -65,6 +66,7 @@ SHARED = ConfigItem("flush.ms", "1", "2", SAFE_ASSESSMENT, inherited=True)
     [
         ((GROW, CONFIGURE), "~", "grow 1,200 -> 1,202 partitions, configure"),
         ((TakeOwnership(), CONFIGURE), "~", "record only, configure"),
+        ((CreateTopic(((UNPLACED,),), {}),), "+", "create 1 partition x 1 replica, placed by the brokers"),
         ((DELETE, CREATE), "+", "delete 1 partition and all messages, create 1 partition x 2 replicas"),
     ],
 )
