@@ -211,11 +211,11 @@ class TopiaristError(Exception):
     def __init__(self, reason: Reason, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.reason = reason
+        self.message = message
         self.hint = hint
 
     def __str__(self) -> str:
-        message = str(self.args[0])
-        return f"{message}\n    {self.hint}" if self.hint else message
+        return f"{self.message}\n    {self.hint}" if self.hint else self.message
 
 
 class InvalidManifests(TopiaristError):

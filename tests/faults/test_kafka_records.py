@@ -205,7 +205,7 @@ def test_k10_a_freeze_between_intents_and_request_stops_the_request() -> None:
     new_run(broker).set_freeze(Freeze("stop", "me"), by="me", force=False)
     with pytest.raises(TopiaristError) as caught:
         run.require_fence()
-    assert (caught.value.reason, caught.value.args[0]) == (Reason.FROZEN, "the cluster is frozen by me: stop")
+    assert (caught.value.reason, caught.value.message) == (Reason.FROZEN, "the cluster is frozen by me: stop")
     with pytest.raises(TopiaristError) as error:
         new_run(broker).acquire()
     assert error.value.reason is Reason.FROZEN

@@ -154,7 +154,7 @@ def test_no_permission_is_named(cluster: SimulatedKafka, client: KazooClient) ->
     client.set_acls(GATE, [make_acl("world", "anyone", read=True)])
     with pytest.raises(TopiaristError) as raised:
         freeze(cluster, ADA, "ada")
-    assert (raised.value.reason, str(raised.value.args[0])) == (Reason.NO_PERMISSION, f"no permission to set {GATE}")
+    assert (raised.value.reason, raised.value.message) == (Reason.NO_PERMISSION, f"no permission to set {GATE}")
 
 
 def test_a_run_that_is_frozen_in_the_middle_says_what_was_done(

@@ -365,7 +365,7 @@ def test_a_queue_that_has_gone_is_named(
         meddler.may_forward = take_away
         report = apply_without_hooks(port, plan)
     assert report.error is not None
-    assert (report.error.reason, report.error.args[0]) == (Reason.STATE_CONFLICT, "/topiarist/lock was deleted")
+    assert (report.error.reason, report.error.message) == (Reason.STATE_CONFLICT, "/topiarist/lock was deleted")
     assert topics_by_result(report.outcomes) == {Result.SKIPPED: ["configure", "create", "grow", "same"]}
 
 

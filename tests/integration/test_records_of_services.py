@@ -151,7 +151,7 @@ def test_a_topic_whose_first_commit_fails_for_good_is_not_left(may_delete: bool)
     assert caught.value.reason is Reason.NO_PERMISSION
     assert (RECORDS in kafka.cluster.topics) is not may_delete
     left = "was deleted again" if may_delete else "is left empty"
-    assert f"the topic {RECORDS}, made for it, {left}" in caught.value.args[0]
+    assert f"the topic {RECORDS}, made for it, {left}" in caught.value.message
     kafka.always = lambda name, now: None
     assert [each.result for each in kafka.apply(kafka.plan(NEW))] == [Result.DONE]
 

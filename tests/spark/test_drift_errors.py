@@ -54,7 +54,7 @@ def test_an_error_of_spark_is_one_line(error: Exception, said: str) -> None:
     """
     with pytest.raises(TopiaristError) as raised, translate_errors():
         raise error
-    message = str(raised.value.args[0])
+    message = raised.value.message
     assert said in message
     assert "\n" not in message
     assert "\tat " not in message

@@ -325,7 +325,7 @@ def _write(files: Mapping[str, str]) -> None:
         except TopiaristError as error:
             if written:
                 hint = f"written before it: {format_count(written, 'file')}; run the command again to continue"
-                raise TopiaristError(error.reason, str(error.args[0]), hint) from error
+                raise TopiaristError(error.reason, error.message, hint) from error
             raise
 
 

@@ -120,7 +120,7 @@ def edit_manifests(desired: Desired, rows: Iterable[FindingRow]) -> tuple[list[F
         try:
             text.set(target, _place(desired, target, [spec for _, spec in found]))
         except TopiaristError as error:
-            unfixed += [Unfixed(row, f"{error.args[0]}; {error.hint}") for row, _ in found]
+            unfixed += [Unfixed(row, f"{error.message}; {error.hint}") for row, _ in found]
     return [text.finish() for _, text in sorted(texts.items()) if text.is_changed], unfixed
 
 

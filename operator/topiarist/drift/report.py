@@ -133,7 +133,7 @@ def require_spark(hint: str = _HINT_PYTHON_ENGINE) -> None:
     try:
         find_java("compare by Spark")
     except TopiaristError as error:
-        raise TopiaristError(error.reason, str(error.args[0]), hint) from error
+        raise TopiaristError(error.reason, error.message, hint) from error
 
 
 class Engine(ABC):

@@ -242,7 +242,7 @@ def _identity_problem(cluster: ClusterSpec, state: ClusterState, file: str) -> s
         require_cluster_id(cluster.cluster_id, state.cluster_id)
         require_chroot(cluster, state.chroot, file)
     except TopiaristError as error:
-        return str(error.args[0])
+        return error.message
     return ""
 
 
@@ -260,7 +260,7 @@ def _read_remote_header(file: str) -> SnapshotHeader | InvalidRow:
     try:
         line = Storage(Reason.SNAPSHOT_UNUSABLE).read_first_line(file)
     except TopiaristError as error:
-        return InvalidRow(name, 0, str(error.args[0]))
+        return InvalidRow(name, 0, error.message)
     return parse_header(name, line)
 
 

@@ -468,7 +468,7 @@ def _serve(
                 output.flush()
                 connection.send((numbers.pop(0), place))
     except TopiaristError as error:
-        connection.send(_Failure(error.reason, str(error.args[0]), error.hint))
+        connection.send(_Failure(error.reason, error.message, error.hint))
     except (EOFError, ConnectionError):  # the parent has ended
         pass
     except OSError as error:

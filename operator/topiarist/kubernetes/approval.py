@@ -539,7 +539,7 @@ def check_current_topic(plan: TopicPlan, resource: Resource, read_topic: ReadTop
     try:
         current = read_topic(resource)
     except TopiaristError as error:
-        message = f"it is not known whether the Topic has changed: {error.args[0]}"
+        message = f"it is not known whether the Topic has changed: {error.message}"
         return Outcome(plan.topic, Result.CONFLICT, Reason.STATE_CONFLICT, message)
     if current is not None and _is_same(current, resource):
         return None

@@ -201,7 +201,7 @@ def _cluster_condition(
     if error:
         retryable = error.reason.retryable
         return topic_status.ReadyCondition(
-            False, error.reason.value, str(error.args[0]), reconciling=retryable, stalled=not retryable
+            False, error.reason.value, error.message, reconciling=retryable, stalled=not retryable
         )
     words = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "total")
     drift = f"{format_count(counts['drifted'], 'topic')} changed on the cluster" if counts["drifted"] else ""

@@ -543,7 +543,7 @@ def _unread_cluster_part(name: str, resource: Resource, old: Status, error: Topi
         return old
     hopeless = error is not None and not error.reason.retryable
     status: dict[str, Any] = {"name": name, "state": (SyncState.REFUSED if hopeless else SyncState.WAITING).value}
-    reason, message = (error.reason, str(error.args[0])) if error else (Reason.NOT_SENT, "not looked at yet")
+    reason, message = (error.reason, error.message) if error else (Reason.NOT_SENT, "not looked at yet")
     status["refusals"] = _refusal_entries([Issue(reason, message)], old, now)
     return status | {key: old[key] for key in _RETAINED_FIELDS if key in old}
 

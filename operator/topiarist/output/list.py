@@ -446,7 +446,7 @@ def _format(check: ClusterCheck, layout: TextLayout) -> Iterator[str]:
     if _find_way(check) is Via.ZOOKEEPER:
         yield from layout.format_text_section("way", _THROUGH_ZOOKEEPER, DIM)
     if check.error:
-        text = f"{check.error.reason}: {check.error.args[0]}" + (f"; {check.error.hint}" if check.error.hint else "")
+        text = f"{check.error.reason}: {check.error.message}" + (f"; {check.error.hint}" if check.error.hint else "")
         yield from layout.format_text_section("not readable", text, BOLD_RED)
     if check.state and check.state.write_block.reason:
         block = check.state.write_block

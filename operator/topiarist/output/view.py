@@ -456,7 +456,7 @@ def encode_location(location: Location | None) -> dict[str, Any] | None:
 
 def encode_error(error: TopiaristError | None) -> dict[str, str] | None:
     """Encode an error for a JSON document; None if there is none."""
-    return {"reason": error.reason.value, "message": str(error.args[0]), "hint": error.hint} if error else None
+    return {"reason": error.reason.value, "message": error.message, "hint": error.hint} if error else None
 
 
 def encode_fields(value: object, *names: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Account:
         try:
             asyncio.run(ask())
         except TopiaristError as error:
-            return str(error.args[0])
+            return error.message
         return ""
 
 

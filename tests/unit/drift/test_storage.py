@@ -78,7 +78,7 @@ def test_a_file_and_a_row_have_limits(storage: Storage, store: Path, monkeypatch
             (store / "one.jsonl").write_bytes(b"x" + line)
             with pytest.raises(TopiaristError, match=r"found .* (more than|wanted at most) .*2 KiB") as raised:
                 [*storage.read_lines(address)]
-            assert str(raised.value.args[0]).startswith(address)
+            assert raised.value.message.startswith(address)
             if name == "MAX_ROW_BYTES":
                 with pytest.raises(TopiaristError, match="found a row of more than"):
                     storage.read_first_line(address)
@@ -138,9 +138,9 @@ def test_an_error_names_the_address(storage: Storage, act: Callable[[Storage], o
     for given in (storage, Storage(Reason.UNWRITABLE)):
         with pytest.raises(TopiaristError) as raised:
             act(given)
-        assert str(raised.value.args[0]).startswith(f"{named}: ")
+        assert raised.value.message.startswith(f"{named}: ")
         assert raised.value.reason is (Reason.UNREADABLE if given is storage else Reason.UNWRITABLE)
-        assert "\n" not in str(raised.value.args[0])
+        assert "\n" not in raised.value.message
 
 
 def test_an_error_of_a_driver_is_one_line(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,4 +160,4 @@ def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(TopiaristError, match=r"s3://bucket/a.* needs packages that are not installed") as raised:
         Storage().list_names("s3://bucket/a")
     assert raised.value.reason is Reason.PREREQUISITE_MISSING
-    assert "(extra s3)" in str(raised.value.args[0])
+    assert "(extra s3)" in raised.value.message

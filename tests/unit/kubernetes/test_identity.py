@@ -119,7 +119,7 @@ async def test_the_message_names_the_cluster_that_came_first(
     with pytest.raises(TopiaristError) as raised:
         await world.identities.claim(world.store.clusters["b"], CLUSTER_ID)
     assert raised.value.reason is Reason.CLUSTER_CONFLICT
-    assert words in raised.value.args[0]
+    assert words in raised.value.message
 
 
 @virtual_time

@@ -489,7 +489,7 @@ def test_two_kubernetes_clusters_are_two_owners(fake: Fake, caplog: pytest.LogCa
     with pytest.raises(TopiaristError) as caught:
         run(words())
     assert caught.value.reason is Reason.PREREQUISITE_MISSING
-    assert "no namespace kube-system" in caught.value.args[0]
+    assert "no namespace kube-system" in caught.value.message
     assert "--owner" in caught.value.hint
 
 

@@ -152,7 +152,7 @@ class KafkaCluster(Closable):
             raise error
         state = read_state(self._session, RecordsView())
         hint = "" if error.reason.retryable or not error.hint else f"; {error.hint}"
-        problem = WriteBlock(error.reason, f"the records of topiarist cannot be read: {error.args[0]}{hint}")
+        problem = WriteBlock(error.reason, f"the records of topiarist cannot be read: {error.message}{hint}")
         return replace(
             state,
             write_block=state.write_block if state.write_block.reason else problem,

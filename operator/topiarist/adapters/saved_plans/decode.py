@@ -274,7 +274,7 @@ def parse_plan_file(raw: bytes, name: str) -> tuple[Plan, ...]:
     try:
         return _parse_plans(raw)
     except TopiaristError as error:
-        raise TopiaristError(error.reason, f"{printable(name, 200)}: {error.args[0]}", error.hint) from error
+        raise TopiaristError(error.reason, f"{printable(name, 200)}: {error.message}", error.hint) from error
     except RecursionError:
         raise TopiaristError(
             Reason.NOT_A_PLAN, f"{printable(name, 200)}: is nested too deeply", HINT_PLAN_AGAIN

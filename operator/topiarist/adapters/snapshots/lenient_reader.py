@@ -235,7 +235,7 @@ def read_header(path: Path) -> SnapshotHeader | InvalidRow:
     try:
         row = read_first_row(path)
     except TopiaristError as error:
-        return InvalidRow(printable_path(path), 0, str(error.args[0]))
+        return InvalidRow(printable_path(path), 0, error.message)
     return make_header(row)
 
 
@@ -275,7 +275,7 @@ def read_partial_snapshot(
     except TopiaristError as error:
         if isinstance(error.__cause__, OSError):
             raise
-        return PartialSnapshot(None, (*invalid_rows, InvalidRow(printable_path(file), 0, str(error.args[0]))))
+        return PartialSnapshot(None, (*invalid_rows, InvalidRow(printable_path(file), 0, error.message)))
     count = len(rows) + len(invalid_rows) + reader.equal_count
     if message := describe_wrong_row_count(count, first["rows"]):
         invalid_rows.append(InvalidRow(printable_path(file), 0, message))

@@ -51,7 +51,7 @@ def load_previous(address: str) -> PreviousReport:
         try:
             return history.load_previous(here)
         except TopiaristError as error:
-            raise TopiaristError(error.reason, str(error.args[0]).replace(here, place), error.hint) from error
+            raise TopiaristError(error.reason, error.message.replace(here, place), error.hint) from error
 
 
 class RemoteReportFolder(ReportFolder):

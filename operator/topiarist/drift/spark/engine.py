@@ -309,7 +309,7 @@ class SparkSnapshotInventory(SnapshotInventory):
             else:
                 ended = Path(file).read_bytes()[-len(_PARQUET_MAGIC) :]
         except TopiaristError as error:
-            return str(error.args[0])
+            return error.message
         except OSError as error:
             return f"cannot be read: {error.strerror}"
         return (

@@ -145,7 +145,7 @@ def run_task(parts: Iterable[Part], shipped: Shipped, caches: Caches) -> Iterato
         for result in work(parts, shipped, caches):
             yield from _encode_result(result)
     except TopiaristError as error:
-        failure = TaskFailure(error.reason, f"{socket.gethostname()}: {error.args[0]}", error.hint)
+        failure = TaskFailure(error.reason, f"{socket.gethostname()}: {error.message}", error.hint)
         yield "", FAILURE, 0, msgspec.msgpack.encode(failure)
 
 

@@ -441,7 +441,7 @@ def test_brokers_that_take_no_records(
     for call in (lambda: list(kafka.apply(plan)), kafka.open().prepare_records):
         with pytest.raises(TopiaristError) as caught:
             call()
-        assert (caught.value.reason, caught.value.args[0]) == (Reason.NOT_OFFERED, why)
+        assert (caught.value.reason, caught.value.message) == (Reason.NOT_OFFERED, why)
     assert kafka.cluster.sent == []
 
 
@@ -481,11 +481,11 @@ def test_a_topic_of_records_blocks_runs_without_records(kafka: FakeKafka, monkey
     assert cluster.clear_moves() is None
     with pytest.raises(TopiaristError) as caught:
         cluster.set_freeze(ADA, by="ada", force=False)
-    assert (caught.value.reason, caught.value.args[0]) == (Reason.NOT_OFFERED, MESSAGE_NO_RECORDS)
+    assert (caught.value.reason, caught.value.message) == (Reason.NOT_OFFERED, MESSAGE_NO_RECORDS)
     assert caught.value.hint == HINT_KEEP_RECORDS
     with pytest.raises(TopiaristError) as caught:
         list(cluster.move(moving, MoveOptions(), lambda: False))
-    assert (caught.value.reason, caught.value.args[0]) == (Reason.NOT_OFFERED, NO_MOVES_WITHOUT_RECORDS)
+    assert (caught.value.reason, caught.value.message) == (Reason.NOT_OFFERED, NO_MOVES_WITHOUT_RECORDS)
     del kafka.cluster.topics[RECORDS]
     state = cluster.read()
     assert state.write_block == WriteBlock()

@@ -156,8 +156,8 @@ def test_a_table_has_the_columns_of_snapshots(place: Place, drop: str, is_usable
         return
     with pytest.raises(TopiaristError, match="found no table of snapshots: column config: found no such") as raised:
         open_inventory(place, STORE)
-    assert "wanted map<string,string>" in str(raised.value.args[0])
-    assert str(raised.value.args[0]).startswith(f"{STORE}/us.parquet/part-")
+    assert "wanted map<string,string>" in raised.value.message
+    assert raised.value.message.startswith(f"{STORE}/us.parquet/part-")
     assert "docs/drift-reference.md" in raised.value.hint
     assert raised.value.reason is Reason.SNAPSHOT_UNUSABLE
 

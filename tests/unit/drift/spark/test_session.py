@@ -67,7 +67,7 @@ def translated(error: Exception, path: str = "") -> TopiaristError:
 def test_a_known_cause_has_plain_words_and_a_hint(name: str, text: str | None, message: str, hint: str | None) -> None:
     """The message begins with plain words and has the cause in parentheses; the hint says what to do, if anything."""
     error = translated(JavaError(name, text))
-    said = str(error.args[0])
+    said = error.message
     assert said.startswith(message)
     assert "\n" not in said
     assert message.startswith("Spark failed") or said == f"{message} ({name}: {text})"
@@ -108,7 +108,7 @@ def test_causes_in_a_circle_end() -> None:
 )
 def test_an_error_without_a_java_exception_is_named(error: Exception, message: str) -> None:
     """Errors of PySpark are named by their first line; an error of the connection says that the JVM has ended."""
-    said = str(translated(error).args[0])
+    said = translated(error).message
     assert said.startswith(message)
     assert "\n" not in said
 
@@ -117,7 +117,7 @@ def test_a_captured_exception_is_asked_for_its_cause() -> None:
     """An exception that PySpark made of one of Java's is named by the cause of that one."""
     error = PySparkException("an outer message")
     error._origin = Throwable("SparkException", "x", Throwable("AccessControlException", "y"))  # type: ignore[attr-defined]
-    assert str(translated(error).args[0]) == "Spark has no permission for this (AccessControlException: y)"
+    assert translated(error).message == "Spark has no permission for this (AccessControlException: y)"
 
 
 def test_a_jvm_that_ends_meanwhile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,12 +129,12 @@ def test_a_jvm_that_ends_meanwhile_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Throwable, "getCause", fail)
     error = PySparkException("an outer message")
     error._origin = Throwable("SparkException", "x")  # type: ignore[attr-defined]
-    assert str(translated(error).args[0]) == "Spark failed: an outer message"
+    assert translated(error).message == "Spark failed: an outer message"
 
 
 def test_the_path_comes_first_and_long_causes_are_cut() -> None:
     """The message starts with the path, and the text of a cause has a limited length."""
-    said = str(translated(JavaError("IOException", "x" * 5000), "s3a://bucket/a").args[0])
+    said = translated(JavaError("IOException", "x" * 5000), "s3a://bucket/a").message
     assert said.startswith("s3a://bucket/a: Spark failed: IOException: xxx")
     assert 300 < len(said) < 500
 

@@ -266,7 +266,7 @@ class Authenticator:
         try:
             return self._exchange(connection, login, self._build_exchange(login, host, deadline), deadline)
         except TopiaristError as error:
-            raise RefusedByCluster(error.reason, error.args[0], error.hint) from error
+            raise RefusedByCluster(error.reason, error.message, error.hint) from error
 
     def _exchange(self, connection: Connection, login: Sasl, exchange: Exchange, deadline: float) -> float | None:
         _shake_hands(connection, login.mechanism, deadline)

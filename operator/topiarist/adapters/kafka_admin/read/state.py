@@ -186,7 +186,7 @@ def _sync_or_block(session: Session) -> tuple[WriteBlock | None, SyncedBroker]:
     except TopiaristError as error:
         if error.reason is not Reason.NO_CONTROLLER:
             raise
-        block = WriteBlock(Reason.NO_CONTROLLER, str(error.args[0]))
+        block = WriteBlock(Reason.NO_CONTROLLER, error.message)
         connection = session.any_broker()
         warning = "there is no controller: what is shown may be some time old"
         return block, SyncedBroker(connection, ClusterMode.KRAFT, None, MIN_VERSION, False, (warning,))

@@ -76,8 +76,8 @@ def check_left_records(
         if not is_zookeeper_mode:
             return LeftRecordsCheck(warning=WARNING_ZOOKEEPER_ENDED)
         if are_taken:
-            return LeftRecordsCheck(warning=f"runs through ZooKeeper would not be noticed: {error.args[0]}")
-        return _block(f"whether ZooKeeper has records that were not moved to Kafka is not known: {error.args[0]}")
+            return LeftRecordsCheck(warning=f"runs through ZooKeeper would not be noticed: {error.message}")
+        return _block(f"whether ZooKeeper has records that were not moved to Kafka is not known: {error.message}")
     if not other_cluster:
         return LeftRecordsCheck(find_records_block(left, are_taken=are_taken))
     if not is_zookeeper_mode:
@@ -380,7 +380,7 @@ class RecordsRun:
         except TopiaristError as error:
             is_permanent = error.reason in (Reason.RECORDS_REFUSED, Reason.PREREQUISITE_MISSING) and not error.hint
             raise TopiaristError(
-                error.reason, str(error.args[0]), HINT_NO_RECORDS if is_permanent else error.hint
+                error.reason, error.message, HINT_NO_RECORDS if is_permanent else error.hint
             ) from error
         created = create_topic(self._session, self._topic, self._clock)
         self._created_id = created.own_id
@@ -405,7 +405,7 @@ class RecordsRun:
                 return error  # another run uses it already
             is_deleted = delete_topic(self._session, created)
         left = "was deleted again" if is_deleted else "is left empty: it harms nothing, and may be deleted"
-        return TopiaristError(error.reason, f"{error.args[0]}; the topic {name}, made for it, {left}", error.hint)
+        return TopiaristError(error.reason, f"{error.message}; the topic {name}, made for it, {left}", error.hint)
 
     def _require_compaction(self) -> None:
         if not self._is_compaction_known:

@@ -191,7 +191,7 @@ def _creation_error(session: RecordsSession, name: str, answer: _Answer) -> Topi
     right = f"Create on the topic {name}"
     error = transactions.as_refused_write(session.error_of(answer.code, f"cannot create {name}", right, answer.message))
     if answer.code in _REFUSALS or answer.code in error_codes.PERMANENT_CODES:
-        return TopiaristError(error.reason, str(error.args[0]), error.hint or HINT_NO_RECORDS)
+        return TopiaristError(error.reason, error.message, error.hint or HINT_NO_RECORDS)
     return error
 
 

@@ -320,7 +320,7 @@ def as_refused_write(error: TopiaristError) -> TopiaristError:
     """Return the error of a write of records; a code that only ends a read gets the reason of a refused write."""
     if error.reason is not Reason.UNREADABLE:
         return error
-    return TopiaristError(Reason.RECORDS_REFUSED, str(error.args[0]), error.hint)
+    return TopiaristError(Reason.RECORDS_REFUSED, error.message, error.hint)
 
 
 class Repeater(NamedTuple):

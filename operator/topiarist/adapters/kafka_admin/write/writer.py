@@ -379,5 +379,5 @@ def _name_topics(error: TopiaristError, names: Sequence[str]) -> TopiaristError:
     """Return ``error`` with the topics that have an unknown outcome."""
     if not names:
         return error
-    message = f"{error.args[0]}; the outcome of these topics has to be read: {shorten_list(sorted(names))}"
+    message = f"{error.message}; the outcome of these topics has to be read: {shorten_list(sorted(names))}"
     return TopiaristError(error.reason, message, error.hint or HINT_RUN_AGAIN)

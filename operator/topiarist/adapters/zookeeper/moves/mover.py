@@ -297,7 +297,7 @@ class Mover:
             except batch_writer.TooLarge as error:
                 if len(ready) == 1:
                     name = ready[0].topic
-                    outcome = Outcome(name, Result.REFUSED, Reason.TOO_LARGE, str(error.args[0]))
+                    outcome = Outcome(name, Result.REFUSED, Reason.TOO_LARGE, error.message)
                     self._ledger.close(self._ledger.open[name], outcome)
                 else:
                     self._queue.extendleft((ready[len(ready) // 2 :], ready[: len(ready) // 2]))

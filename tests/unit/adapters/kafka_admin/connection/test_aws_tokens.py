@@ -165,7 +165,7 @@ def test_a_refusal_of_aws(sts: Sts, code: str, hint: str) -> None:
     sts.error = 403, code, "some words"
     error = failure(replace(LOGIN, role_arn=ROLE))
     assert error.reason is Reason.AUTHENTICATION_FAILED
-    assert error.args[0].endswith(f"AWS refuses the credentials: some words ({code})")
+    assert error.message.endswith(f"AWS refuses the credentials: some words ({code})")
     assert error.hint == hint
 
 
@@ -190,15 +190,15 @@ def test_credentials_that_are_not_found(monkeypatch: pytest.MonkeyPatch, name: s
     monkeypatch.setattr(AwsTokens, "_sign", fail)
     error = failure(LOGIN)
     assert (error.reason, error.hint) == (Reason.CREDENTIALS_INVALID, hint)
-    assert error.args[0] == f"clusters.yaml:3:5: cannot get credentials of AWS: {broken}"
+    assert error.message == f"clusters.yaml:3:5: cannot get credentials of AWS: {broken}"
 
 
 def test_long_words_of_aws_are_cut(sts: Sts) -> None:
     """A message has at most 300 signs, and a refusal without one has its code."""
     sts.error = 403, "Odd", "a" * 400
-    assert f"credentials: {'a' * 297}... (Odd)" in failure(replace(LOGIN, role_arn=ROLE)).args[0]
+    assert f"credentials: {'a' * 297}... (Odd)" in failure(replace(LOGIN, role_arn=ROLE)).message
     sts.error = 403, "Odd", ""
-    assert failure(replace(LOGIN, role_arn=ROLE)).args[0].endswith("AWS refuses the credentials: Odd (Odd)")
+    assert failure(replace(LOGIN, role_arn=ROLE)).message.endswith("AWS refuses the credentials: Odd (Odd)")
 
 
 def test_no_credentials(sts: Sts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_the_region_of_the_broker(host: str, found: str) -> None:
         assert AwsTokens(LOGIN).token(time.monotonic() + 30, host)
         return
     error = failure(LOGIN, host)
-    assert error.args[0].endswith(f"region: found eu-west-1, but {host} is in {found}")
+    assert error.message.endswith(f"region: found eu-west-1, but {host} is in {found}")
     assert error.hint == f"write region: {found}"
 
 

@@ -283,7 +283,7 @@ def test_a_server_without_an_answer(peers: Peers) -> None:
     with pytest.raises(TopiaristError, match="this port accepts TLS only: add tls") as caught:
         connect()
     assert caught.value.reason is Reason.AUTHENTICATION_FAILED
-    assert caught.value.args[0].startswith("cannot log in to Kafka at kafka:9092: ")
+    assert caught.value.message.startswith("cannot log in to Kafka at kafka:9092: ")
     assert not isinstance(caught.value, RefusedByCluster)
 
 
@@ -347,7 +347,7 @@ def test_an_alert_of_a_server_is_explained(with_tls: Peers, name: str) -> None:
     with pytest.raises(TopiaristError) as caught:
         open_with_tls()
     cause = str(broken.__cause__)
-    assert caught.value.args[0] == f"cannot log in to Kafka at kafka:9092: alert {[cause, 'plaintext port']}"
+    assert caught.value.message == f"cannot log in to Kafka at kafka:9092: alert {[cause, 'plaintext port']}"
     with_tls.wrapped.clear()
     with_tls.script |= {name: LOST, "SaslHandshake": reply(error_code=33, mechanisms=["PLAIN"])}
     with pytest.raises(TopiaristError if name == "Metadata" else Disconnected):

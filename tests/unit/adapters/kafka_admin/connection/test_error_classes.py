@@ -93,9 +93,9 @@ def require_errors_of_reads(code: int) -> None:
         expected = Reason.UNREACHABLE if code in RETRYABLE else Reason.UNREADABLE
     assert error.reason is expected
     assert bool(error.hint) is (code in RIGHTS)
-    assert error_codes.error_name(code) in error.args[0]
-    assert error.args[0].startswith("cannot read: ")
-    assert (": why" in error.args[0]) is (code not in RIGHTS)
+    assert error_codes.error_name(code) in error.message
+    assert error.message.startswith("cannot read: ")
+    assert (": why" in error.message) is (code not in RIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def require_errors_of_reads(code: int) -> None:
 def test_words_of_errors(code: int, words: str) -> None:
     """An error has the operation, and the principal with the right that is missing."""
     error = error_codes.error_of(code, "cannot read", right="Describe on the topic t", principal="User:a")
-    assert error.args[0] == words
+    assert error.message == words
 
 
 def test_classes() -> None:

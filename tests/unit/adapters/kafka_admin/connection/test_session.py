@@ -154,7 +154,7 @@ def test_no_broker_answers(
     network.errors = errors
     with pytest.raises(TopiaristError) as caught:
         session.any_broker()
-    assert (caught.value.reason, caught.value.args[0]) == (reason, message)
+    assert (caught.value.reason, caught.value.message) == (reason, message)
 
 
 def test_a_refusal_of_one_broker(session: Session, network: Network) -> None:
@@ -245,7 +245,7 @@ def test_no_controller(session: Session, network: Network, clock: FakeTime) -> N
     message = f"a controller of Kafka at {BOOTSTRAP} was not found within 30 s: the brokers name none"
     with pytest.raises(TopiaristError) as caught:
         session.controller()
-    assert (caught.value.reason, caught.value.args[0]) == (Reason.UNREACHABLE, message)
+    assert (caught.value.reason, caught.value.message) == (Reason.UNREACHABLE, message)
     assert sum(clock.slept) == pytest.approx(30, abs=0.21)
     network.script["Metadata"] = LOST
     with pytest.raises(TopiaristError, match="was not found within 30 s: the answer was lost"):
@@ -290,7 +290,7 @@ def test_a_coordinator_that_is_not_there_yet(session: Session, network: Network,
         with pytest.raises(TopiaristError, match=f"was not found within {seconds} s") as caught:
             session.coordinator("id", **patience)
         assert caught.value.reason is Reason.UNREACHABLE
-        assert "the coordinator of the transactional id id of Kafka" in caught.value.args[0]
+        assert "the coordinator of the transactional id id of Kafka" in caught.value.message
         assert sum(clock.slept) == pytest.approx(seconds, abs=0.21)
 
 
@@ -303,7 +303,7 @@ def test_a_coordinator_that_is_refused(
     with pytest.raises(TopiaristError, match="cannot find the coordinator of the transactional id") as caught:
         session.coordinator("id")
     assert caught.value.reason is reason
-    assert ("lacks Describe on the transactional id id" in caught.value.args[0]) is (code == 53)
+    assert ("lacks Describe on the transactional id id" in caught.value.message) is (code == 53)
     assert clock.slept == []
 
 
@@ -442,7 +442,7 @@ def test_a_leader_that_is_not_there_yet(session: Session, network: Network, answ
     with pytest.raises(TopiaristError) as caught:
         session.leader("t", 1, patience=1)
     message = f"the leader of partition 1 of t of Kafka at {BOOTSTRAP} was not found within 1 s: {words}"
-    assert (caught.value.reason, caught.value.args[0]) == (Reason.UNREACHABLE, message)
+    assert (caught.value.reason, caught.value.message) == (Reason.UNREACHABLE, message)
 
 
 def test_a_leader_that_is_refused(session: Session, network: Network) -> None:
@@ -498,5 +498,5 @@ def test_what_metadata_ask_for(session: Session, network: Network, names: Any, i
 def test_errors_name_the_principal(session: Session) -> None:
     """The error for a code has the right, and who topiarist is."""
     error = session.error_of(29, "cannot read", "Describe", "why")
-    assert (error.reason, session.access.principal in error.args[0]) == (Reason.NO_PERMISSION, True)
-    assert "why" in session.error_of(35, "cannot read", "Describe", "why").args[0]
+    assert (error.reason, session.access.principal in error.message) == (Reason.NO_PERMISSION, True)
+    assert "why" in session.error_of(35, "cannot read", "Describe", "why").message

@@ -80,7 +80,7 @@ def require_error(answer: bytes | Exception, clock: FakeTime, monkeypatch: pytes
     answered(monkeypatch, answer)
     with pytest.raises(TopiaristError) as caught:
         TokenEndpoint(login()).token(clock.current + 9)
-    message = str(caught.value.args[0])
+    message = caught.value.message
     assert message.startswith(f"cannot get a token from {URL} for a:b: ")
     assert SECRET not in message
     assert urllib.parse.quote_plus(SECRET) not in message
@@ -156,7 +156,7 @@ def test_each_status(clock: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
     for status in (*refusals, 302, 399, 404, 408, 429, 500, 503):
         error = require_error(refused(status), clock, monkeypatch)
         assert error.reason is (Reason.AUTHENTICATION_FAILED if status in refusals else Reason.UNREACHABLE), status
-        assert error.args[0].endswith(f"it answered with HTTP status {status}")
+        assert error.message.endswith(f"it answered with HTTP status {status}")
 
 
 def test_the_words_of_a_refusal(clock: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_the_words_of_a_refusal(clock: FakeTime, monkeypatch: pytest.MonkeyPatch
     }
     for body, words in table.items():
         error = require_error(refused(401, body), clock, monkeypatch)
-        assert error.args[0].endswith(f"HTTP status 401{words}"), body
+        assert error.message.endswith(f"HTTP status 401{words}"), body
 
 
 def test_answers_without_a_usable_token(clock: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,7 @@ def test_answers_without_a_usable_token(clock: FakeTime, monkeypatch: pytest.Mon
     for body, words in table.items():
         error = require_error(body, clock, monkeypatch)
         assert error.reason is Reason.AUTHENTICATION_FAILED
-        assert error.args[0].endswith(words), body[:40]
+        assert error.message.endswith(words), body[:40]
 
 
 def test_the_largest_answer_is_read(clock: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ def test_an_endpoint_that_cannot_be_reached(clock: FakeTime, monkeypatch: pytest
     for failure, words in table.items():
         error = require_error(failure, clock, monkeypatch)
         assert error.reason is Reason.UNREACHABLE
-        assert error.args[0] == f"cannot get a token from {URL} for a:b: {words}"
+        assert error.message == f"cannot get a token from {URL} for a:b: {words}"
 
 
 def test_addresses() -> None:
@@ -243,7 +243,7 @@ def test_addresses() -> None:
         with pytest.raises(TopiaristError, match=words) as caught:
             TokenEndpoint(login(url)).check()
         assert caught.value.reason is Reason.CREDENTIALS_INVALID
-        assert caught.value.args[0].startswith("clusters.yaml:3:5: tokenEndpoint "), url
+        assert caught.value.message.startswith("clusters.yaml:3:5: tokenEndpoint "), url
         assert caught.value.hint == "write https://login.example.com/token"
 
 

@@ -89,7 +89,7 @@ def test_without_the_right(brokers: MovingBrokers, code: int) -> None:
     with pytest.raises(TopiaristError, match="it needs the right Alter on the cluster") as caught:
         brokers.elect(brokers.election_plan("a", FIRST))
     assert caught.value.reason is Reason.NO_PERMISSION
-    assert f"({code}): why" in caught.value.args[0]
+    assert f"({code}): why" in caught.value.message
 
 
 def test_an_error_of_the_whole_answer(brokers: MovingBrokers) -> None:

@@ -184,7 +184,7 @@ def test_answers_that_end_a_read(
     brokers.session.script.update(script)
     with pytest.raises(TopiaristError) as caught:
         brokers.reader().look(["a"])
-    assert (caught.value.reason, caught.value.args[0]) == (reason, message)
+    assert (caught.value.reason, caught.value.message) == (reason, message)
     assert brokers.clock.slept == []
 
 

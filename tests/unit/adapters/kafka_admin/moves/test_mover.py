@@ -638,7 +638,7 @@ def test_a_throttle_that_brokers_refuse(brokers: MovingBrokers) -> None:
         with pytest.raises(TopiaristError) as caught:
             brokers.run(plan)
         assert (caught.value.reason, caught.value.hint) == (reason, "no replica was moved")
-        assert caught.value.args[0] == f"the throttle of {entity} was not written{message}"
+        assert caught.value.message == f"the throttle of {entity} was not written{message}"
     assert "AlterPartitionReassignments" not in brokers.session.names()
 
 

@@ -360,7 +360,7 @@ def test_overrides_that_cannot_be_read(results: Any, reason: Reason, message: st
     with pytest.raises(TopiaristError) as caught:
         read_overrides(session, session.any_broker(), ["a"])
     assert caught.value.reason is reason
-    assert message in caught.value.args[0]
+    assert message in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_a_topic_that_is_not_described(results: Any, error: str) -> None:
     for read in (read_overrides, read_overrides_and_known_configs):
         with pytest.raises(TopiaristError) as caught:
             read(session, session.any_broker(), ["a"])
-        assert caught.value.args[0] == error
+        assert caught.value.message == error
 
 
 def test_known_configs() -> None:

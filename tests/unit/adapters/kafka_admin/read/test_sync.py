@@ -205,7 +205,7 @@ def test_no_controller(answer: Any, reason: Reason, message: str) -> None:
     over = session(DescribeQuorum=answer)
     with pytest.raises(TopiaristError) as caught:
         read_quorum(over, over.any_broker())  # type: ignore[arg-type]
-    assert (caught.value.reason, caught.value.args[0]) == (reason, message)
+    assert (caught.value.reason, caught.value.message) == (reason, message)
     assert caught.value.hint == ("run again" if reason is Reason.NO_CONTROLLER else "grant it with kafka-acls")
 
 

@@ -268,7 +268,7 @@ def test_a_topic_of_two_owners_is_refused(record: TopicRecord) -> None:
         merge_moved(CLOSED, Records({"orders": record}))
     assert raised.value.reason is Reason.NOT_OWNED
     owner = record.record.owner if record.record else "another"
-    assert raised.value.args[0].endswith(f" in ZooKeeper and to {owner} in Kafka")
+    assert raised.value.message.endswith(f" in ZooKeeper and to {owner} in Kafka")
     assert raised.value.hint == (
         "remove the wrong record with topiarist unmanage, through ZooKeeper or through the brokers"
     )
@@ -282,7 +282,7 @@ def test_two_topics_of_two_owners() -> None:
     message = (
         "2 topics with records of two owners: clicks, for example, belongs to other in ZooKeeper and to team in Kafka"
     )
-    assert raised.value.args[0] == message
+    assert raised.value.message == message
 
 
 def test_a_record_that_cannot_be_read_is_not_replaced() -> None:

@@ -85,7 +85,7 @@ def test_an_answer_with_a_part_of_a_batch() -> None:
     log = RecordsLog(session, TOPIC, Clock(clock.now, clock.sleep, clock.random))
     with pytest.raises(TopiaristError) as caught:
         log.read(whole=True, end=7)
-    assert (caught.value.reason, caught.value.args[0]) == (
+    assert (caught.value.reason, caught.value.message) == (
         Reason.UNREADABLE,
         "the records from offset 0 on cannot be read: an answer without a whole batch",
     )
@@ -99,7 +99,7 @@ def test_records_that_are_not_there_in_time() -> None:
     log = RecordsLog(session, TOPIC, Clock(clock.now, clock.sleep, clock.random))
     with pytest.raises(TopiaristError) as caught:
         log.read(whole=True, end=7)
-    assert (caught.value.reason, caught.value.args[0], caught.value.hint) == (
+    assert (caught.value.reason, caught.value.message, caught.value.hint) == (
         Reason.UNREACHABLE,
         "the records could not be read beyond offset 0 of 7",
         "run again when all brokers are back",
@@ -229,7 +229,7 @@ def test_a_transaction_of_another_client(brokers: Brokers, whole: bool, is_block
         return
     with pytest.raises(TopiaristError) as caught:
         brokers.log.read(whole=whole)
-    assert (caught.value.reason, caught.value.args[0], caught.value.hint) == (
+    assert (caught.value.reason, caught.value.message, caught.value.hint) == (
         Reason.RECORDS_BLOCKED,
         "a transaction is open on __topiarist since offset 2 (end: 4): of another client, or of a run that was killed",
         "run again when it has ended; only topiarist needs Write on __topiarist",
@@ -366,7 +366,7 @@ def test_the_wait_ends_at_its_limit_and_if_it_is_stopped(
     with pytest.raises(TopiaristError) as caught:
         log.take(timeout=timeout, stop=stop)
     assert (caught.value.reason, log.time.current - began, log.written) == (Reason.LOCKED, waited, [])
-    assert caught.value.args[0] == f"another run {state}: them on there ({holder.run})"
+    assert caught.value.message == f"another run {state}: them on there ({holder.run})"
     assert caught.value.hint == "wait for it; if it was killed, its lock can be taken after a wait of 30 s"
 
 

@@ -36,7 +36,7 @@ def reason_of(call: Callable[[], object]) -> tuple[Reason, str]:
     """Return the reason and the message of the error that a call raises."""
     with pytest.raises(TopiaristError) as caught:
         call()
-    return caught.value.reason, str(caught.value.args[0])
+    return caught.value.reason, caught.value.message
 
 
 @pytest.fixture
@@ -265,7 +265,7 @@ def test_a_first_write_that_fails(
 
     with pytest.raises(TopiaristError) as caught:
         write()
-    assert (caught.value.reason, caught.value.args[0], caught.value.hint) == (reason, message, hint)
+    assert (caught.value.reason, caught.value.message, caught.value.hint) == (reason, message, hint)
     assert (RECORDS in broker.cluster.topics) is is_left
     assert reason_of(lambda: run.commit({}, hold=True))[0] in (reason, Reason.SESSION_LOST)
 
@@ -913,7 +913,7 @@ def session() -> MemoryBroker:
 def test_records_that_cannot_be_acquired(error: Any, reason: Reason, words: str) -> None:
     """Other runs are no fault of the brokers; both pass."""
     found = _not_begun(error)
-    assert (found.reason, found.args[0], found.hint) == (reason, words, "run again")
+    assert (found.reason, found.message, found.hint) == (reason, words, "run again")
 
 
 def test_the_record_of_moves_is_deleted(broker: MemoryBroker) -> None:

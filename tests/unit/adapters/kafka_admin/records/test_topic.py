@@ -73,7 +73,7 @@ def error_of(call: Callable[[], object]) -> tuple[Reason, str, str]:
     """Return the reason, the message and the hint of the error that a call raises."""
     with pytest.raises(TopiaristError) as caught:
         call()
-    return caught.value.reason, caught.value.args[0], caught.value.hint
+    return caught.value.reason, caught.value.message, caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -502,7 +502,7 @@ def test_records_of_another_topic(records: Records, origin: str) -> None:
 def test_a_topic_that_was_there_before(found: FoundTopic | None, now: str) -> None:
     """The error has both ids, and the ways to go on."""
     error = lost_topic(NAME, "OLD", found)
-    assert (error.reason, error.args[0]) == (
+    assert (error.reason, error.message) == (
         Reason.RECORDS_LOST,
         f"{NAME} with the id OLD held the records of topiarist, and {now}",
     )

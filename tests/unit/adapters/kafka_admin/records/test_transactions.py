@@ -190,7 +190,7 @@ def require_end(step: str, code: int) -> None:
             run.commit()
         assert caught.value.reason is Reason.NO_PERMISSION
         right = f"the transactional id {ID}" if code == 53 else f"the topic {TOPIC}"
-        assert f"Write on {right}" in caught.value.args[0]
+        assert f"Write on {right}" in caught.value.message
     elif code in REFUSED and step != "EndTxn":
         with pytest.raises(TopiaristError) as caught:
             run.commit()

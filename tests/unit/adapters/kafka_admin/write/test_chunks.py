@@ -349,7 +349,7 @@ def test_a_request_that_cannot_be_sent() -> None:
     for _ in range(2):
         with pytest.raises(TopiaristError) as caught:
             ChunkRequests(session, lambda: None, lambda: False).send([write])  # type: ignore[arg-type]
-        assert caught.value.args[0].startswith("cannot send to the controller: ")
+        assert caught.value.message.startswith("cannot send to the controller: ")
         assert (caught.value.reason, caught.value.hint) == (Reason.UNREACHABLE, "run the same command again")
         assert (write.is_touched, session.forgotten) == (False, 1)
         session.unreachable, session.forgotten = {3}, 0

@@ -375,7 +375,7 @@ def test_brokers_that_do_not_answer_about_a_plan(answer: Any, why: str) -> None:
     with pytest.raises(TopiaristError) as caught:
         ask_brokers(session, planned(CREATION))  # type: ignore[arg-type]
     error = caught.value
-    assert (error.reason, error.args[0], error.hint) == (
+    assert (error.reason, error.message, error.hint) == (
         Reason.UNREACHABLE,
         f"the brokers were asked about the plan, and did not answer: {why}",
         "run the same command again; nothing was written",

@@ -385,7 +385,7 @@ def test_a_run_whose_final_records_are_not_written(bench: Bench) -> None:
         **{name: Outcome(name, Result.SKIPPED) for name in ("later", "new")},
     }
     assert bench.error
-    assert bench.error.args[0] == "another run took over; the outcome of these topics has to be read: changed"
+    assert bench.error.message == "another run took over; the outcome of these topics has to be read: changed"
     assert (bench.error.reason, bench.error.hint) == (Reason.SESSION_LOST, "run again")
     assert bench.records.intents == ["changed", "kept"]
 
@@ -405,7 +405,7 @@ def test_a_run_that_is_fenced_before_its_first_request(bench: Bench, is_over: bo
     bench.records.before_fence = fence
     outcomes = bench.apply(plan)
     assert outcomes == {name: Outcome(name, Result.SKIPPED) for name in ("changed", "new")}
-    assert (bench.error and bench.error.args[0], bench.cluster.sent) == ("fenced at 1", [])
+    assert (bench.error and bench.error.message, bench.cluster.sent) == ("fenced at 1", [])
     assert (bench.records.topics == before) is not is_over
     assert bench.records.intents == (["changed"] if is_over else [])
 
@@ -420,7 +420,7 @@ def test_a_request_whose_outcome_stays_open(bench: Bench) -> None:
     words = "it was sent and not carried out: it does not exist (the broker closed the connection)"
     assert {each.message for each in outcomes.values()} == {words}
     assert bench.error
-    assert bench.error.args[0] == "the brokers did not answer in time, and not all that was planned was made"
+    assert bench.error.message == "the brokers did not answer in time, and not all that was planned was made"
     assert (bench.error.reason, bench.error.hint) == (Reason.NO_CONTROLLER, writer.HINT_RUN_AGAIN)
     assert bench.records.intents == []
 
@@ -713,7 +713,7 @@ def test_brokers_that_do_not_answer_are_an_error_and_no_consent(fault: object) -
 def test_the_error_of_a_run_names_the_topics_in_doubt(names: list[str], hint: str, message: str) -> None:
     """It has the hint of the error, or that the next run reads them; a long list is cut."""
     found = writer._name_topics(TopiaristError(Reason.UNREACHABLE, "lost", hint), names)
-    assert found.args[0].endswith(message)
+    assert found.message.endswith(message)
     assert found.hint == (hint or (writer.HINT_RUN_AGAIN if names else ""))
     assert found.reason is Reason.UNREACHABLE
 
