@@ -47,9 +47,6 @@ _UNSEEN_KEYWORDS = frozenset({"encoding", "strict", "stacklevel", "frozen", "slo
 """Keyword arguments that a linter asks for, or that only protect or speed up what works without them."""
 
 _TYPE_CALLS = frozenset({"cast", "isinstance", "issubclass", "TypeVar", "NewType", "ParamSpec", "NamedTuple"})
-_BUILTIN_TYPES = frozenset(
-    {"None", "bool", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple", "type"}
-)
 _COMMUTATIVE_CALLS = frozenset({"max", "min"})
 """Functions of numbers: the order of their arguments makes no difference."""
 

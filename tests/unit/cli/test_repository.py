@@ -9,6 +9,7 @@ import pytest
 from support.checkout import ROOT
 from topiarist.cli.main import run
 from topiarist.cli.repository import FORGES, detect_forge, read_sample
+from unit.cli.test_project import CLUSTER, TOPIC
 
 
 def write_config(folder: Path, **remotes: str) -> None:
@@ -87,16 +88,6 @@ def test_a_sample_is_that_of_the_documentation(name: str) -> None:
     assert text.splitlines()[0].endswith(FORGES[name].path)
 
 
-TOPIC = """apiVersion: topiarist.dev/v1
-kind: Topic
-metadata: {name: orders}
-spec: {partitions: 1, replicationFactor: 1}
-"""
-CLUSTER = """apiVersion: topiarist.dev/v1
-kind: Cluster
-metadata: {name: demo}
-spec: {zookeeper: {connect: zk1:2181}}
-"""
 PROJECT = "# yaml-language-server: $schema=https://topiarist.dev/schemas/project.json\nmanifests:\n- topics\n"
 
 
