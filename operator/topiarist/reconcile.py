@@ -95,14 +95,13 @@ def _withhold_all(topic: TopicPlan, vetoes: Sequence[Issue]) -> TopicPlan:
     return topic
 
 
-def read_cluster(cluster: ports.Cluster, cluster_id: str, source: str = "clusterId") -> ClusterState:
+def read_cluster(cluster: ports.Cluster, cluster_id: str) -> ClusterState:
     """Return the state of a cluster.
 
-    Raises ``WrongCluster`` if its id is not ``cluster_id``; an empty ``cluster_id`` accepts every cluster. ``source``
-    names the origin of ``cluster_id`` for the message.
+    Raises ``WrongCluster`` if its id is not ``cluster_id``; an empty ``cluster_id`` accepts every cluster.
     """
     state = cluster.read()
-    require_cluster_id(cluster_id, state.cluster_id, source)
+    require_cluster_id(cluster_id, state.cluster_id)
     return state
 
 

@@ -16,7 +16,7 @@ To support a new Kafka version, such as 4.5:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -194,17 +194,15 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
 
 # Checks of explicit replica lists, for manifests and saved plans.
 #
-# Kafka accepts some lists that no cluster should have: empty lists, unknown brokers, a hole in the partition ids.
-# ``find_assignment_errors`` refuses them. ``desired/parse.py`` and ``adapters/saved_plans/validate.py`` call it.
+# Kafka accepts some lists that no cluster should have: empty lists, a hole in the partition ids.
+# ``find_assignment_errors`` refuses them. ``desired/parse.py`` and ``adapters/saved_plans/decode.py`` call it.
 
 
-def find_assignment_errors(
-    lists: Mapping[int, Replicas], registered: Collection[int] | None = None
-) -> Iterator[tuple[int, str]]:
+def find_assignment_errors(lists: Mapping[int, Replicas]) -> Iterator[tuple[int, str]]:
     """Yield all errors of explicit lists, as partition id and message.
 
     Wanted are lists of equal length, none empty, partition ids without a hole, and in each list different ids from 0 to
-    2**31 - 1 that are in ``registered`` (None: the brokers are not known, or unknown brokers are allowed).
+    2**31 - 1. Whether these brokers are registered is for the planner to find.
     """
     partition_by_length = {len(replicas): partition for partition, replicas in reversed([*lists.items()])}
     if len(partition_by_length) > 1:
@@ -222,5 +220,3 @@ def find_assignment_errors(
             yield partition, f"found broker id {negative[0]}, wanted 0 or more"
         elif large := [broker for broker in replicas if broker > INT_MAX]:
             yield partition, f"found broker id {large[0]}, wanted at most {INT_MAX}"
-        elif registered is not None and (unknown := [broker for broker in replicas if broker not in registered]):
-            yield partition, f"found broker {unknown[0]}, which is not registered"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -44,38 +44,27 @@ if TYPE_CHECKING:
 # too. ``snapshot --evidence`` calls ``read_with_usage``.
 
 
-def read_usage(
-    spec: ClusterSpec, cluster_id: str, connect_timeout: float, topics: Collection[str] | None = None
-) -> UsageRead | None:
-    """Return the usage of topics (None: of all); None if the cluster has no address of brokers.
-
-    Raises ``TopiaristError`` if the brokers cannot be reached, or are those of another cluster than ``cluster_id``.
-    """
-    reader = open_usage_reader(spec, connect_timeout=connect_timeout)
-    if reader is None:
-        return None
-    with reader:
-        require_cluster_id(cluster_id, reader.read_cluster_id(), "the cluster of the topics")
-        return reader.read(topics)
-
-
 def read_with_usage(
     state: ClusterState, spec: ClusterSpec, connect_timeout: float, previous: ClusterState | None
 ) -> ClusterState:
     """Return the state with the usage of all topics, folded with that of ``previous``.
 
-    Raises ``TopiaristError``: what ``read_usage`` raises, ``WrongUsage`` without an address of brokers, and
-    ``SnapshotUnusable`` if ``previous`` is of another cluster, or newer than this read.
+    Raises ``TopiaristError``: ``WrongUsage`` without an address of brokers, an error if the brokers cannot be reached,
+    ``WrongCluster`` if they are those of another cluster, and ``SnapshotUnusable`` if ``previous`` is of another
+    cluster, or newer than this read.
     """
     from topiarist.usage import add_usage
 
-    read = read_usage(spec, state.cluster_id, connect_timeout)
-    if read is None:
+    reader = open_usage_reader(spec, connect_timeout=connect_timeout)
+    if reader is None:
         raise TopiaristError(
             Reason.WRONG_USAGE,
             f"--evidence asks the brokers, and Cluster {spec.name or 'without a name'} has no address of them",
             "add kafka: {bootstrapServers: host1:9092,host2:9092}; with via: ZooKeeper it is used for this alone",
         )
+    with reader:
+        require_cluster_id(state.cluster_id, reader.read_cluster_id(), "the cluster of the topics")
+        read = reader.read()
     if previous is not None:
         _require_earlier(previous, state, read)
     return add_usage(state, read, previous, spec)
