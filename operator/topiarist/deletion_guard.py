@@ -1,8 +1,8 @@
 """Guards the deletions of one run on one cluster: reads who uses the topics, for the plan and again before the write.
 
 ``runs.sessions`` and the operator make a ``DeletionGuard`` for each cluster. ``add_usage`` adds the usage of planned
-topics to a plan, so that ``filters.limits`` can refuse a deletion. The adapters call ``check`` directly before a
-topic is deleted: a consumer may have joined, and a producer may have written, since the plan was made.
+topics to a plan, so that ``filter_usage`` can refuse a deletion. The adapters call ``check`` directly before a topic
+is deleted: a consumer may have joined, and a producer may have written, since the plan was made.
 """
 
 from __future__ import annotations
@@ -13,13 +13,22 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
+from topiarist.filters.chain import filter_changes
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import DeleteTopic, Plan, TopicPlan
+from topiarist.model.plan import Change, DeleteTopic, Issue, Plan, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
-from topiarist.model.usage import DeletionCheck, UsageRead
+from topiarist.model.usage import DeletionCheck, TopicUsage, UsageRead, UsageSettings
 from topiarist.ports import UsageReader
-from topiarist.usage import DeletionVerdict, add_usage, describe_users, judge_deletion
+from topiarist.usage import (
+    DeletionVerdict,
+    add_usage,
+    describe_change,
+    describe_missing,
+    describe_users,
+    judge_deletion,
+    name_groups,
+)
 
 MAX_AGE_S = 5.0
 """Seconds for which one look before deletions is used: a run deletes many topics, and reads all of them at once."""
@@ -126,3 +135,67 @@ def _is_same_topic(name: str, earlier: ClusterState, state: ClusterState) -> boo
     if name not in before or one is None or other is None:
         return False
     return one.topic_id == other.topic_id if one.topic_id and other.topic_id else one.identity == other.identity
+
+
+# Refuses deletions of topics in use, and adds to each topic of a plan what its changes mean for data and users.
+#
+# ``RunInputs.filter_plan`` calls ``filter_usage`` with the usage that a snapshot has, or that the guard has read.
+# A person overrides it by the exact name of a topic. Only what is known to be in use is refused, unless the cluster
+# requires proof that a topic is not.
+
+_SEGMENT_BYTES = "segment.bytes"
+
+IsAllowed = Callable[[str, TopicUsage | None], bool]
+"""Returns whether a topic may be deleted although it is in use, or its use is not known."""
+
+
+def allow_none(_topic: str, _usage: TopicUsage | None) -> bool:
+    """Allow no topic."""
+    return False
+
+
+def filter_usage(plan: Plan, settings: UsageSettings, is_allowed: IsAllowed = allow_none) -> Plan:
+    """Return the plan without deletions that its usage forbids, with the meaning of each topic's changes."""
+    read_at = plan.evidence.read_at if plan.evidence else 0
+
+    def find_issue(topic: TopicPlan, change: Change) -> Issue | None:
+        usage = plan.usage.get(topic.topic)
+        if not isinstance(change, DeleteTopic) or is_allowed(topic.topic, usage):
+            return None
+        verdict = judge_deletion(usage, read_at, settings)
+        if verdict is DeletionVerdict.IN_USE and usage:
+            return Issue(
+                Reason.TOPIC_IN_USE,
+                f"is in use: {describe_change(change, usage, read_at)}",
+                hint=f"ask its users to stop first; or --allow-in-use {topic.topic}",
+                own_message=f"is in use, with {name_groups(usage)}",
+            )
+        if verdict is DeletionVerdict.UNKNOWN and settings.deletion is DeletionCheck.REQUIRE_NOT_SEEN:
+            return Issue(
+                Reason.USAGE_UNKNOWN,
+                f"is not proven to be out of use: {_describe_unknown(plan, usage, read_at)}",
+                own_message="is not proven to be out of use",
+                hint=f"take snapshots with --evidence, and give them by --evidence; or --allow-in-use {topic.topic}",
+            )
+        return None
+
+    allowed = filter_changes(plan, find_issue)
+    return replace(allowed, topics=tuple(_describe(topic, plan, read_at) for topic in allowed.topics))
+
+
+def _describe(topic: TopicPlan, plan: Plan, read_at: int) -> TopicPlan:
+    usage = plan.usage.get(topic.topic)
+    if usage is None:
+        return topic
+    segment = topic.before.config.get(_SEGMENT_BYTES) if topic.before else None
+    texts = [describe_change(change, usage, read_at, segment) for change in topic.changes]
+    if plan.evidence and any(isinstance(change, DeleteTopic) for change in topic.changes):
+        texts.append(describe_missing(plan.evidence))
+    return replace(topic, usage=tuple(filter(None, texts)))
+
+
+def _describe_unknown(plan: Plan, usage: TopicUsage | None, read_at: int) -> str:
+    if usage is None:
+        return "its usage was not read"
+    missing = describe_missing(plan.evidence) if plan.evidence else ""
+    return "; ".join(filter(None, [describe_users(usage, read_at), missing]))

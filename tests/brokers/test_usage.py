@@ -31,9 +31,8 @@ from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.protocol.messages import FindCoordinatorRequest
 from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
 from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
-from topiarist.deletion_guard import DeletionGuard
+from topiarist.deletion_guard import DeletionGuard, filter_usage
 from topiarist.errors import Exit, Location, Reason
-from topiarist.filters.limits import filter_usage
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword, SecretReference
 from topiarist.model.outcome import Result
 from topiarist.model.plan import RunOptions

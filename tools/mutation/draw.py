@@ -69,8 +69,9 @@ def list_group(group: str, root: Path = ROOT) -> list[Mutant]:
         raise SystemExit(f"unknown group: {group} is no folder or module of {SOURCE}")
     trees = {str(path.relative_to(source)): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
     uses = _find_uses(trees)
-    own = f"tests/unit/{group}"
-    tests = (" ".join([f"{own}/**/test_*.py", f"{own}/test_*.py", f"{own}.py", *RUN_TESTS.get(group, ())]),)
+    own = Path("tests/unit") / group
+    patterns = [f"{own}/**/test_*.py", f"{own}/test_*.py", f"{own.parent}/test_{own.name}.py"]
+    tests = (" ".join([*patterns, *RUN_TESTS.get(group, ())]),)
     return [*chain(*(_list_module(module, tree, uses, tests) for module, tree in trees.items()))]
 
 

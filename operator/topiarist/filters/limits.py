@@ -1,4 +1,4 @@
-"""Filters for what a cluster shows: limits of groups of topics, external changes, deletions of topics in use.
+"""Filters for what a cluster shows: limits of groups of topics, and external changes.
 
 A group that would be above its limit after the run gets nothing more: every creation, growth and larger
 ``retention.bytes`` of its topics is withheld. Changes that use less, or as much as before, are made, so that a group
@@ -9,13 +9,12 @@ the budgets. The command line calls it once more at the end, to show what is use
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Diagnostic, Location, Reason
-from topiarist.filters.chain import filter_changes
 from topiarist.kafka.config_rules import server_default
 from topiarist.kafka.config_values import parse_integer
 from topiarist.kafka.types import LONG_MAX
@@ -37,16 +36,7 @@ from topiarist.model.plan import (
 from topiarist.model.policy import Policy
 from topiarist.model.spec import ClusterSpec, Limit, LimitedResource, LimitScope, LimitUsage, TopicSize, TopicSpec
 from topiarist.model.state import OwnershipRecord, TopicState
-from topiarist.model.usage import DeletionCheck, TopicUsage, UsageSettings
 from topiarist.text import format_count, humanize_bytes
-from topiarist.usage import (
-    DeletionVerdict,
-    describe_change,
-    describe_missing,
-    describe_users,
-    judge_deletion,
-    name_groups,
-)
 
 _RETENTION_BYTES = "retention.bytes"
 _UNBOUNDED = float("inf")
@@ -267,69 +257,6 @@ NO_LIMITS = LimitFilter()
 # ``withhold_external_changes`` on each plan if its policy is to report drift only, and ``split_external_changes`` to
 # report what it reverted. The ownership record is the only memory of applied values, because it outlives every
 # resource, status and run.
-
-# Refuses deletions of topics in use, and adds to each topic of a plan what its changes mean for data and users.
-#
-# ``RunInputs.filter_plan`` calls it with the usage that a snapshot has, or that the run has read (``deletion_guard``).
-# A person overrides it by the exact name of a topic. Only what is known to be in use is refused, unless the cluster
-# requires proof that a topic is not.
-
-_SEGMENT_BYTES = "segment.bytes"
-
-IsAllowed = Callable[[str, TopicUsage | None], bool]
-"""Returns whether a topic may be deleted although it is in use, or its use is not known."""
-
-
-def allow_none(_topic: str, _usage: TopicUsage | None) -> bool:
-    """Allow no topic."""
-    return False
-
-
-def filter_usage(plan: Plan, settings: UsageSettings, is_allowed: IsAllowed = allow_none) -> Plan:
-    """Return the plan without deletions that its usage forbids, with the meaning of each topic's changes."""
-    read_at = plan.evidence.read_at if plan.evidence else 0
-
-    def find_issue(topic: TopicPlan, change: Change) -> Issue | None:
-        usage = plan.usage.get(topic.topic)
-        if not isinstance(change, DeleteTopic) or is_allowed(topic.topic, usage):
-            return None
-        verdict = judge_deletion(usage, read_at, settings)
-        if verdict is DeletionVerdict.IN_USE and usage:
-            return Issue(
-                Reason.TOPIC_IN_USE,
-                f"is in use: {describe_change(change, usage, read_at)}",
-                hint=f"ask its users to stop first; or --allow-in-use {topic.topic}",
-                own_message=f"is in use, with {name_groups(usage)}",
-            )
-        if verdict is DeletionVerdict.UNKNOWN and settings.deletion is DeletionCheck.REQUIRE_NOT_SEEN:
-            return Issue(
-                Reason.USAGE_UNKNOWN,
-                f"is not proven to be out of use: {_describe_unknown(plan, usage, read_at)}",
-                own_message="is not proven to be out of use",
-                hint=f"take snapshots with --evidence, and give them by --evidence; or --allow-in-use {topic.topic}",
-            )
-        return None
-
-    allowed = filter_changes(plan, find_issue)
-    return replace(allowed, topics=tuple(_describe(topic, plan, read_at) for topic in allowed.topics))
-
-
-def _describe(topic: TopicPlan, plan: Plan, read_at: int) -> TopicPlan:
-    usage = plan.usage.get(topic.topic)
-    if usage is None:
-        return topic
-    segment = topic.before.config.get(_SEGMENT_BYTES) if topic.before else None
-    texts = [describe_change(change, usage, read_at, segment) for change in topic.changes]
-    if plan.evidence and any(isinstance(change, DeleteTopic) for change in topic.changes):
-        texts.append(describe_missing(plan.evidence))
-    return replace(topic, usage=tuple(filter(None, texts)))
-
-
-def _describe_unknown(plan: Plan, usage: TopicUsage | None, read_at: int) -> str:
-    if usage is None:
-        return "its usage was not read"
-    missing = describe_missing(plan.evidence) if plan.evidence else ""
-    return "; ".join(filter(None, [describe_users(usage, read_at), missing]))
 
 
 def withhold_external_changes(plan: Plan) -> Plan:

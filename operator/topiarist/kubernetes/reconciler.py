@@ -18,16 +18,10 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from topiarist.deletion_guard import DeletionGuard
+from topiarist.deletion_guard import DeletionGuard, filter_usage
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import PlanFilter, apply_filters, keep_all
-from topiarist.filters.limits import (
-    NO_LIMITS,
-    LimitFilter,
-    filter_usage,
-    split_external_changes,
-    withhold_external_changes,
-)
+from topiarist.filters.limits import NO_LIMITS, LimitFilter, split_external_changes, withhold_external_changes
 from topiarist.kubernetes import approval, client
 from topiarist.kubernetes.cache import Candidate
 from topiarist.kubernetes.moves import (

@@ -38,7 +38,6 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.model.spec import TopicSpec, ValueOrigin, find_origin
-from topiarist.planning.moves.ledger import make_batches
 from topiarist.planning.risk import assess_lowering
 from topiarist.text import format_count, humanize_bytes, list_first, to_camel_case
 
@@ -576,6 +575,8 @@ def describe_pace(plan: Plan) -> str:
 
 
 def _list_pace(plan: Plan, moves: Sequence[ReplicaMove]) -> Iterator[str]:
+    from topiarist.planning.moves.ledger import make_batches  # not above: most plans move nothing
+
     settings = plan.move_settings
     copies = sum(len(move.added) for move in moves)
     batches = len(make_batches(moves, settings.batch))

@@ -169,7 +169,7 @@ def _filter_by_usage(plan: Plan, spec: ClusterSpec, settings: RunSettings) -> Pl
     """Return the plan without deletions of topics in use that the run does not allow, as ``filter_usage`` does."""
     if not plan.usage and not plan.deletes_topics:
         return plan
-    from topiarist.filters.limits import filter_usage  # most plans need none of its packages
+    from topiarist.deletion_guard import filter_usage  # not above: most plans need none of what it imports
 
     return filter_usage(plan, spec.evidence, settings.allows_in_use)
 
