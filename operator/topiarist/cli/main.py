@@ -82,15 +82,29 @@ _COMMAND_HINTS = {
     "set ensure: Absent in the manifest of the topic, then topiarist apply: docs/deleting.md": (
         "delete",
         "destroy",
+        "drop",
         "remove",
+        "rm",
     ),
     "revert the commit, then topiarist plan and topiarist apply: docs/deleting.md": ("revert", "rollback", "undo"),
     "write the topic as a manifest, then topiarist plan and topiarist apply": ("alter", "create", "edit", "update"),
+    "topiarist apply makes the changes": ("deploy", "reconcile", "sync", "up", "upgrade"),
+    "topiarist list has the topics of a cluster, topiarist describe one of them": ("show", "status", "topics"),
+    "topiarist validate reads manifests without a cluster": ("lint", "test", "verify"),
+    "topiarist --version has it": ("version",),
 }
 """Hints for commands of other tools, each with the names of these commands."""
 
 _PLAN_OPTIONS = ("--check", "--diff", "--dry-run", "--dryrun")
 """Options of other tools for a run without a write."""
+
+_OPTION_HINTS = {
+    "yes": ("--yes applies without a question", ("--approve", "--auto-approve", "--confirm", "--no-confirm")),
+    "allow_risk": ("--allow-risk RISK=TOPIC consents to a loss, for one topic", ("--force", "-f")),
+    "form": ("use --format", ("--json", "--output", "-o")),
+    "topic": ("use --topic", ("--target", "--topics", "-t")),
+}
+"""Options of other tools, by the parameter of a command that does the same."""
 
 
 class LazyGroup(click.Group):
@@ -197,15 +211,22 @@ def cli() -> None:
 
 
 def _with_hint(error: click.ClickException) -> click.ClickException:
-    """Return an error about an option for a run without a write with a hint at such a run; others unchanged."""
-    if not isinstance(error, click.NoSuchOption) or error.option_name not in _PLAN_OPTIONS:
+    """Return an error about an option of another tool with a hint at what does the same; others unchanged."""
+    if not isinstance(error, click.NoSuchOption):
         return error
     command = error.ctx.command if error.ctx else cli
-    if any(param.name == "yes" for param in command.params) and command.name != "apply":
-        hint = f"without --yes, topiarist {command.name} shows what it would write, and asks first"
+    names = {param.name for param in command.params}
+    if error.option_name in _PLAN_OPTIONS:
+        asks = "yes" in names and command.name != "apply"
+        hint = (
+            f"without --yes, topiarist {command.name} shows what it would write, and asks first" if asks else _PLAN_HINT
+        )
     else:
-        hint = _PLAN_HINT
-    return click.UsageError(f"{error.message.rstrip('.')}: {hint}", error.ctx)
+        found = (
+            hint for name, (hint, options) in _OPTION_HINTS.items() if name in names and error.option_name in options
+        )
+        hint = next(found, "")
+    return click.UsageError(f"{error.message.rstrip('.')}: {hint}", error.ctx) if hint else error
 
 
 def run(arguments: list[str]) -> int:
