@@ -22,7 +22,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from enum import Enum
+from enum import Enum, auto
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.approval import CLUSTER_ID, RECORDS_TOPIC_ID, is_unmanaged
@@ -189,11 +189,11 @@ class Requeue(Enum):
     also progressed since the last reconciliation.
     """
 
-    AFTER_PERIOD = "well"
-    SOON = "soon"
-    MOVING = "moving"
-    MOVED = "moved"
-    AFTER_BACKOFF = "failed"
+    AFTER_PERIOD = auto()
+    SOON = auto()
+    MOVING = auto()
+    MOVED = auto()
+    AFTER_BACKOFF = auto()
 
 
 class WorkLoop:

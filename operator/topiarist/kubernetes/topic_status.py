@@ -436,7 +436,7 @@ def _condition_message(worst: SyncState, clusters: Sequence[Status], affected: S
     if worst in READY_STATES:
         return f"as asked on {format_count(len(clusters), 'cluster')}"
     first, *others = affected
-    refusals = () if worst is SyncState.PAUSED else first.get("refusals", ())
+    refusals = () if worst is SyncState.PAUSED else first.get("refusals")
     words = refusals[0]["message"] if refusals else _STATE_MESSAGES[worst]
     more = f"; and {format_count(len(others), 'other cluster')}" if others else ""
     return f"{first['name']}: {words}{more}"

@@ -555,6 +555,7 @@ def test_the_operator_waits_between_two_steps(monkeypatch: pytest.MonkeyPatch) -
     view = passes.run(timedelta(minutes=59))
     assert (passes.stored, view.state) == ("4000", SyncState.WAITING)
     assert view.refusals[0].message == "retention.ms: the next step follows after 2026-02-01T13:00:00Z"
+    assert view.refusals[0].field == ("config",)
     assert passes.step_at == "2026-02-01T12:00:00Z"
     passes.run(timedelta(minutes=1))
     assert (passes.stored, passes.step_at) == ("2000", "2026-02-01T13:00:00Z")

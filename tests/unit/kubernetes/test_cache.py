@@ -440,7 +440,8 @@ def test_what_policies_read_marks(expression: str, changes: dict[str, Any], mark
 
 def test_labels_of_a_cluster_mark_it() -> None:
     """Topics select Clusters by label; annotations of other software mark nothing."""
-    kept = Kept(A, B)
+    reads = resource_bodies.policy("law", {"expression": "has(topic.annotations.team)"})
+    kept = Kept(A, B, reads)  # the Policy reads annotations of Topics alone
     assert kept.seen(A, annotations={"argocd.argoproj.io/tracking-id": "x"}) == []
     assert kept.seen(A, labels={"env": "test"}) == [UNASSIGNED, "a"]
 
@@ -774,9 +775,10 @@ def test_a_policy_of_another_release_is_reported_beside_any_number_of_clusters()
 def test_a_removed_cluster_of_this_owner_claims_no_kafka_cluster() -> None:
     """A Cluster that another release of this owner serves counts until it is deleted, not until a namesake Topic is."""
     store = Store("shop", lambda *_: None, owner="k8s/shop/topiarist")
-    home, away = resource_bodies.cluster(), resource_bodies.cluster("away", meta={"namespace": "other"})
+    elsewhere: dict[str, Any] = {"meta": {"namespace": "other"}, "class": "blue"}
+    home, away = resource_bodies.cluster(), resource_bodies.cluster("away", **elsewhere)
     served = resource_bodies.updated_body(away, status={"operator": "k8s/shop/topiarist"})
-    namesake = resource_bodies.topic("away", meta={"namespace": "other"})
+    namesake = resource_bodies.topic("away", **elsewhere)
     for each in (home, served, namesake):
         store.upsert(each)
     assert [each.name for each in store.other_clusters(home)] == ["away"]

@@ -139,6 +139,7 @@ def test_a_silent_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == ["ADDED"]
     assert error is not None
     assert error.retryable
+    assert str(error).removeprefix("the watch broke: ").strip()
 
 
 @real_time

@@ -490,6 +490,20 @@ def test_no_topic_goes_because_something_larger_does(answers: dict[str, Any], wh
     assert found.topics == {"orders", "stays"}
 
 
+def test_a_topic_that_another_cluster_declares_too_does_not_go() -> None:
+    """Two Clusters of one Kafka cluster: the deletion is held, and the message names who still declares the topic."""
+    pin = {"annotations": {PIN: builders.CLUSTER_ID}}
+    home = resource_bodies.cluster(allowDeletion=True, meta=pin)
+    other = resource_bodies.topic("kept", topicName="orders", clusters=["second"])
+    going = resource_bodies.topic("orders", deletionPolicy="Delete", clusters=["prod"], meta=GOING)
+    seen = builders.state(builders.topic("orders", 3, owner=OWNER))
+    found = world(going, resource_bodies.cluster("second", meta=pin), other, home=home, state=seen)
+    (refusal,) = told(found.look())["orders"]
+    assert refusal[0] is Reason.DELETION_HELD
+    assert "Topic shop/kept of Cluster second, which has the same Kafka cluster, declares it too" in refusal[1]
+    assert found.topics == {"orders"}
+
+
 def test_a_namespace_that_is_known_to_go_is_not_asked_about() -> None:
     """What was watched is enough."""
     found = world(leaving())

@@ -232,6 +232,8 @@ async def test_a_list_that_is_late_brings_no_old_version_back() -> None:
         copy.server.version -= 1
         await copy.informer.refresh()
         assert copy.listed["a"] == copy.server.version
+        await copy.hears(ApiError(410, "too old resource version"))
+        assert (copy.server.lists, copy.listed["a"]) == (3, copy.server.version)
 
 
 @virtual_time

@@ -457,6 +457,7 @@ def test_the_times_of_a_lease_fit_together(
         assert given[0].log_level == "warning"
         assert (given[0].lease_duration, given[0].lease_retry) == ((60, 5.0) if terms else (15, 2.0))
         assert terms or given[0] == OperatorOptions("shop", log_level="warning")
+        assert OperatorOptions("shop").log_level == "info"
 
 
 def test_whose_topics_count() -> None:
@@ -553,8 +554,20 @@ def scraped(port: int, path: str) -> str:
         return str(answer.read().decode())
 
 
-def test_an_operator_serves_until_it_is_ended(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
-    """It acquires the Lease, lists everything, is ready, writes statuses, and releases the Lease at its end."""
+def test_an_operator_serves_until_it_is_ended(
+    fake: Fake, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It acquires the Lease, lists everything, is ready, writes statuses, watches its permissions, and releases the
+    Lease at its end.
+    """
+    watched: list[object] = []
+
+    class Monitor(client.RightsMonitor):
+        async def run(self) -> None:
+            watched.append(self._rights)
+            await super().run()
+
+    monkeypatch.setattr(client, "RightsMonitor", Monitor)
     kubernetes, found = Kubernetes(), dict[str, str]()
     fake.answer = kubernetes.answer
 
@@ -585,6 +598,7 @@ def test_an_operator_serves_until_it_is_ended(fake: Fake, caplog: pytest.LogCapt
     assert (kubernetes.lease["spec"]["holderIdentity"], kubernetes.lease["spec"]["leaseDurationSeconds"]) == ("", 1)
     reviewed = {body["spec"]["resourceAttributes"]["resource"] for path, body in fake.asked if path == REVIEWS}
     assert "leases" in reviewed
+    assert len(watched) == 1
     assert not any(path.endswith("/kube-system") for path, _ in fake.asked)
     messages = [record.message for record in caplog.records if record.name == main.__name__]
     assert messages == ["listening", "serving", "the Lease is acquired"]

@@ -394,6 +394,21 @@ async def test_a_removed_cluster_leaves_the_statuses_of_topics_that_have_another
 
 
 @virtual_time
+async def test_a_cluster_that_goes_before_its_first_pass_is_removed() -> None:
+    """It has no results; a Cluster of its name that comes later is served."""
+    world = World(resource_bodies.cluster())
+    del world.server.kept["Cluster/prod"]
+    world.controller._policy_cache.rule_errors["prod"] = ["policy law, rule r0: does not compile"]
+    await world.start(5)
+    assert [name for name, _ in world.controller.last_completed()] == [""]
+    assert world.controller._policy_cache.rule_errors == {}  # or the status of its Policies would keep them
+    world.add(resource_bodies.cluster())
+    await asyncio.sleep(5)
+    assert world.server.taken() == ["prod status"]
+    await world.stop()
+
+
+@virtual_time
 async def test_a_cluster_whose_deletion_was_missed_is_removed() -> None:
     """kopf reports no deletion from an interruption of its watch: each reconciliation reads its Cluster again."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders", clusters=["prod"]))
@@ -624,9 +639,12 @@ def replicas_left(left: int, *, is_sent: bool = False) -> ClusterMoves:
 
 @virtual_time
 async def test_moves_call_for_the_next_pass() -> None:
-    """A batch that was sent and a move that ended are progress; without progress the pauses grow."""
+    """A batch that was sent and a move that ended are progress; without progress the pauses grow. Moves that come are
+    progress too, also a single one.
+    """
     world = World(resource_bodies.cluster())
     for moves, ending in (
+        (replicas_left(1), Requeue.MOVED),
         (replicas_left(3, is_sent=True), Requeue.MOVED),
         (replicas_left(3), Requeue.MOVING),
         (replicas_left(2), Requeue.MOVED),
@@ -719,7 +737,7 @@ def test_lost_rights_are_a_condition_and_a_metric(caplog: pytest.LogCaptureFixtu
 
 
 @virtual_time
-async def test_definitions_of_another_release_stop_all_passes() -> None:
+async def test_definitions_of_another_release_stop_all_passes(caplog: pytest.LogCaptureFixture) -> None:
     """Kafka is neither read nor changed while a definition lacks a field; the Cluster says so with the fields that the
     definition has, and the next pass follows at once when it is whole.
     """
@@ -733,6 +751,7 @@ async def test_definitions_of_another_release_stop_all_passes() -> None:
     world.rounds.seen = see
     fields: dict[str, Any] = {"properties": {"conditions": {}, "observedGeneration": {}}}
     lacking = {kind: Definition(f"{kind}s", ("status.operator",), fields) for kind in ("Cluster", "Topic")}
+    caplog.set_level(logging.INFO, "topiarist.kubernetes.manager")
     world.controller.set_definitions(lacking)
     await world.start(200)
     assert passes == []
@@ -747,6 +766,10 @@ async def test_definitions_of_another_release_stop_all_passes() -> None:
     assert passes == [1]
     assert world.server.reason("orders") == "Synced"
     assert [*world.controller.problems()] == []
+    levels = {record.message: record.levelname for record in caplog.records}
+    assert levels["nothing is written to Kafka"] == "ERROR"
+    assert levels["the definitions have all fields of this release again"] == "INFO"
+    assert [record.levelname for record in caplog.records].count("ERROR") == 1
     await world.stop()
 
 

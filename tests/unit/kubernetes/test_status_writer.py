@@ -36,12 +36,13 @@ from topiarist.kubernetes.status_writer import (
     left_events,
     needs_finalizer,
     stall_events,
+    told_part,
     topic_events,
     unusable_events,
 )
 from topiarist.kubernetes.topic_status import topic_status
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import CreateTopic, Issue, TopicPlan
+from topiarist.model.plan import CreateTopic, Issue, TakeOwnership, TopicPlan
 from topiarist.model.state import ClusterState, OwnershipRecord, WriteBlock
 
 # Finalizers of Topics: which Topics carry topiarist's finalizer, and for how long.
@@ -244,6 +245,26 @@ def test_adoption_is_told_once() -> None:
     )
     assert stage.passes() == []
     assert stage.port.writes == 2
+
+
+@pytest.mark.parametrize(("owner", "count"), [(None, 1), ("team", 1), (OWNER, 0)])
+def test_a_topic_with_a_new_owner_is_told(owner: str | None, count: int) -> None:
+    """Also if it had another one; a record that only changes is no news."""
+    before = builders.topic("orders", 3, record=OwnershipRecord(owner) if owner else None)
+    plan = TopicPlan("orders", before, record_after=OwnershipRecord(OWNER), changes=(TakeOwnership(),))
+    found = make_result(resource_bodies.topic("orders"), SyncState.CHANGED)
+    done = found._replace(plan=plan, outcome=Outcome("orders", Result.DONE))
+    assert reasons([*topic_events("prod", {}, done)]) == [("Adopted", False)] * count
+
+
+def test_a_refusal_in_the_status_of_a_kafka_topic_is_known() -> None:
+    """Its status has one condition and no part for each cluster."""
+    ready = {"type": "Ready", "status": "False", "reason": "DataLoss", "message": "prod: because of DataLoss"}
+    topic = resource_bodies.kafka_topic("orders", status={"conditions": [ready]})
+    found = make_result(topic, SyncState.REFUSED, Reason.DATA_LOSS)
+    assert [*topic_events("prod", told_part(topic, "prod"), found)] == []
+    other = make_result(topic, SyncState.REFUSED, Reason.RESOURCE_CONFLICT)
+    assert reasons([*topic_events("prod", told_part(topic, "prod"), other)]) == [("ResourceConflict", True)]
 
 
 def test_drift_and_its_end_are_told_once() -> None:
@@ -545,7 +566,8 @@ class Server:
     def _body(self) -> dict[str, Any]:
         self.owners = {name: managers for name, managers in self.owners.items() if managers}
         assert self.topic.manifest is not None
-        metadata: dict[str, Any] = {"uid": self.topic.uid, "resourceVersion": "77", "finalizers": [*self.owners]}
+        metadata: dict[str, Any] = {"uid": self.topic.uid, "resourceVersion": "77"}
+        metadata |= {"finalizers": [*self.owners]} if self.owners else {}
         return resource_bodies.body("Topic", "orders", self.topic.manifest.spec, **metadata)
 
 
@@ -598,6 +620,8 @@ def test_a_finalizer_that_another_manager_owns_too_is_removed() -> None:
     """topiarist removes its finalizer also if an earlier version or a user owns it too. The rest of the list remains,
     at the version as read.
     """
+    alone = resource_bodies.topic("orders", meta={"finalizers": [FINALIZER]})
+    assert written(Server(alone), alone, finalizer=False).finalizers == ()
     topic = resource_bodies.topic("orders", meta={"finalizers": ["another", FINALIZER]})
     server = Server(topic, somebody="another", topiarist=FINALIZER)
     assert written(server, topic, finalizer=False).finalizers == ("another",)
@@ -650,6 +674,10 @@ def test_a_topic_without_its_finalizer_is_not_ready(code: int, reason: str) -> N
     assert body["status"]["topicName"] == "orders"
     assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "False", reason)
     assert ready["message"] == "the finalizer that holds a deletion cannot be written: the server's words"
+    held = resource_bodies.topic("orders", meta={"finalizers": [FINALIZER]})
+    server.sent.clear()
+    written(server, held, finalizer=True, status=wanted, applied_to=["prod"])  # only its clusters are refused
+    assert [body["status"] for _, _, body in server.sent] == [wanted]
 
 
 @pytest.mark.parametrize(("error", "pause"), [(ApiError(429, "slow", 7.0), 7.0), (ApiError(0, "no answer"), 1.0)])

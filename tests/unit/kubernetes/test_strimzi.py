@@ -251,6 +251,12 @@ def test_one_is_asked_for_all() -> None:
     """Its verdict holds for its namespace and cluster: later KafkaTopics are served at once, others are not judged."""
     old = {STRIMZI: at(0)}
     found = [resource_bodies.kafka_topic(name, writes=old) for name in ("a", "b", "c")]
+    new = resource_bodies.kafka_topic("n")
+    (question,) = (each.issue for each in judge([new], set(), CREATED).values())
+    assert question
+    assert question.message == (
+        "topiarist takes over after 30 seconds without a write of another operator: KafkaTopic shop/n shows it"
+    )
     assert verdict_of(100, *found) == ["TakingOver asked", "TakingOver", "TakingOver"]
     asked = resource_bodies.kafka_topic("c", writes={**old, OURS: at(100)})
     assert verdict_of(110, *found[:2], asked) == ["TakingOver", "TakingOver", "TakingOver asked"]
@@ -392,6 +398,7 @@ class Server:
         self.denied: set[str] = set()
         self.events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.listed: list[str] = []
+        self.selectors: set[str] = set()
 
     async def create(self, _path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Whether a right is there."""
@@ -404,9 +411,10 @@ class Server:
             raise ApiError(404, "not found")
         return {"items": self.kafkas[path]}
 
-    async def list_pages(self, path: str, **_: str) -> Any:
+    async def list_pages(self, path: str, **params: str) -> Any:
         """The definition, or the KafkaTopics."""
         self.listed.append(path)
+        self.selectors |= {*params.values()}
         items = self.bodies
         if "customresourcedefinitions" in path:
             items = [self.definition()] if self.versions else []
@@ -424,7 +432,7 @@ class Server:
         versions = [{"name": name, "served": True} for name in self.versions]
         return {
             "metadata": {"name": "kafkatopics.kafka.strimzi.io", "resourceVersion": "11"},
-            "spec": {"versions": [*versions, {"name": "v1alpha1", "served": False}]},
+            "spec": {"versions": [*versions, *({"name": name, "served": False} for name in ("v1", "v1alpha1"))]},
         }
 
 
@@ -469,6 +477,7 @@ async def test_the_definition_may_come_later_and_go() -> None:
     server.events.put_nowait({"type": "MODIFIED", "object": server.definition()})
     await asyncio.sleep(10)
     assert [each.api_version for each in store.kafka_topics("prod")] == ["kafka.strimzi.io/v1beta2"]
+    assert server.selectors == {"metadata.name=kafkatopics.kafka.strimzi.io"}  # no other definition may be read
     server.events.put_nowait({"type": "DELETED", "object": server.definition()})
     await asyncio.sleep(10)
     assert store.kafka_topics("prod") == []
@@ -663,6 +672,19 @@ async def test_a_deletion_waits_for_nobody() -> None:
     api = Api(resource_bodies.kafka_topic("orders", meta=going))
     await passes_over(api, MINE)
     assert api.writes == ["finalizers []"]
+
+
+@virtual_time
+async def test_strimzis_finalizer_goes_also_from_what_no_pass_plans() -> None:
+    """A KafkaTopic in deletion has no result; a finalizer that comes back is removed by the next pass."""
+    going = {"finalizers": ["backup"], "deletionTimestamp": at(1)}
+    api = Api(resource_bodies.kafka_topic("orders", meta=going))
+    manager = await passes_over(api, MINE)
+    assert api.writes == []
+    api._changed(metadata={**api.body["metadata"], "finalizers": ["backup", STRIMZI_FINALIZER]})
+    manager.store.upsert(parse_resource(api.body))
+    await manager._reconcile("prod", cast(ClusterWorker, Passes(manager)))
+    assert api.writes == ["finalizers ['backup']"]
 
 
 @virtual_time

@@ -308,6 +308,23 @@ def test_why_a_cluster_cannot_be_seen_may_change() -> None:
     assert told(status) == ("False", "False", "True", "CredentialsInvalid")
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *(Reason.NOT_SENT, Reason.INVALID_MANIFEST, Reason.UNREACHABLE, Reason.NOT_A_KAFKA_CLUSTER),
+        *(Reason.WRONG_CLUSTER, Reason.CLUSTER_CONFLICT, Reason.SESSION_LOST, Reason.LOCKED),
+        *(Reason.AUTHENTICATION_FAILED, Reason.CREDENTIALS_INVALID, Reason.NO_PERMISSION, Reason.PREREQUISITE_MISSING),
+    ],
+)
+def test_a_reason_of_an_outage_is_superseded(reason: Reason) -> None:
+    """Whatever kept a cluster from being read: the next reason is the present one."""
+    topic = resource_bodies.topic("orders")
+    first = status_of(topic, {"prod": None}, {"prod": TopiaristError(reason, "so")})
+    known = resource_bodies.updated_body(topic, status=first)
+    error = TopiaristError(Reason.FROZEN, "frozen")
+    assert told(status_of(known, {"prod": None}, {"prod": error}, LATER))[3] == "Frozen"
+
+
 def test_what_is_new_while_a_cluster_is_away_is_waited_for() -> None:
     """A new spec waits for an unavailable cluster. What is known of the cluster and of consents and steps remains."""
     topic = resource_bodies.topic("orders", config={"flush.ms": 7})
