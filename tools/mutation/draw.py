@@ -45,12 +45,13 @@ LIMITS = {"EXAMPLES": "20", "TEST_CPU_S": "10"}
 """For ``pytest_plugin.py``: a test that takes more CPU seconds has failed, because its mutant hangs."""
 
 RUN_TESTS = {
+    "output": ["tests/acceptance/test_examples.py"],
     "adapters/kafka_admin": [
         f"tests/integration/test_{name}.py"
         for name in ("consent", "implied_topics", "offered_requests", "records_of_services", "without_records")
-    ]
+    ],
 }
-"""Further tests of a group: whole commands over brokers in memory, which prove its behaviour in place of units."""
+"""Further tests of a group: whole commands, in examples or over brokers in memory, which prove it in place of units."""
 
 
 class Result(NamedTuple):

@@ -36,13 +36,11 @@ from topiarist.model.plan import Issue, Plan, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import (
     ClusterState,
-    Freeze,
     OwnershipRecord,
     PartitionState,
     ReadError,
     Reassignment,
     TopicInspection,
-    WriteBlock,
 )
 from topiarist.output import describe as describe_
 from topiarist.output.describe import encode_descriptions, format_descriptions, format_explanation
@@ -211,14 +209,6 @@ def test_a_topic_that_is_as_it_should_be_keeps_its_record() -> None:
     assert found.pending_plan.record_after == cluster_state.topics["orders"].record
 
 
-def test_orphans_are_told_only_where_manifests_were_given() -> None:
-    """Without manifests, no topic is reported as undeclared."""
-    cluster_state = state(topic("orders"))
-    none = make_plan(cluster_state, ClusterSpec(), [], RunOptions())
-    assert describe(cluster_state, ClusterSpec(), ResolvedTopic("orders"), None, none, "default").is_orphan
-    assert not describe(cluster_state, ClusterSpec(), ResolvedTopic("orders"), None, None, "default").is_orphan
-
-
 def test_the_controller_of_a_cluster_is_in_the_document() -> None:
     """A document has the controller with its epoch; a cluster without a controller has none."""
     for controller, expected in ((1, {"broker": 1, "epoch": 42}), (None, None)):
@@ -249,48 +239,6 @@ def of(state: ClusterState, found: TopicInspection | None, **wanted: Any) -> Des
 def page_of(found: Description, page: TextLayout | None = None) -> list[str]:
     """Return the lines below the head."""
     return format_descriptions([found], page or TextLayout()).split("\n")[2:]
-
-
-def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
-    """The page has phase, partitions, values with their sources, and the block of the plan, in this order."""
-    cluster_state = state(topic("orders", 2, "retention.ms", config={"retention.ms": "1000", "flush.ms": "5"}))
-    found = of(
-        cluster_state,
-        inspection(cluster_state, p1=PartitionState(3, (3, 4))),
-        partitions=3,
-        replicationFactor=3,
-        positions={},
-        config={"retention.ms": 2000},
-    )
-    assert page_of(found) == [
-        "  orders           initialized by the controller",
-        "      topic id     IvlLS4OaQluDznKjP0kYgQ",
-        "      document     Topic orders, topics/orders.yaml:1:1",
-        "      record       owner default, manages retention.ms",
-        "      replicas     placed by Kafka's algorithm from broker 1, shift 0",
-        "",
-        "  partitions       2 x 3 replicas: 1 healthy, 1 under-replicated, 1 not led by",
-        "                   its preferred leader",
-        "      id           leader  replicas  ISR",
-        "      0            1       [1,2,3]   [1,2,3]",
-        "      1            3       [2,3,4]   [3,4]    under-replicated: ISR lacks 2;",
-        "                                              preferred leader: 2",
-        "",
-        "  values           configs that are not listed have the brokers' values",
-        "      partitions         2                 on the cluster",
-        "                         -> 3  topics/orders.yaml:1:1",
-        "      replicationFactor  3                 topics/orders.yaml:1:1",
-        "      flush.ms           5                 set by another client",
-        "      retention.ms       1000  (1 second)  set by topiarist",
-        "                         -> 2000  (2 seconds)  topics/orders.yaml:1:1",
-        "",
-        "  ~ orders         grow 2 -> 3 partitions, configure                  Disruptive",
-        "      risk         growth: keys map to other partitions",
-        "                   retention.ms: more is kept: up to 2 seconds",
-        "      partitions   + 2 [3,4,5]",
-        "      config       ~ retention.ms  1000 -> 2000  (1 second -> 2 seconds)",
-        "",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -370,18 +318,6 @@ def test_nothing_from_a_cluster_reaches_a_terminal_as_it_is() -> None:
     assert "\\x1b[2J" in text
 
 
-def test_a_closed_cluster_is_said_at_its_head() -> None:
-    """The head shows user, reason and time of a freeze, and the topic is described as usual."""
-    gate = WriteBlock(Reason.FROZEN, f"the cluster is {Freeze('incident', 'ada', '2026-01-31T12:00:00Z')}")
-    cluster_state = state(topic("orders"), write_block=gate)
-    text = format_descriptions([of(cluster_state, inspection(cluster_state))], TextLayout(width=140))
-    assert (
-        "write block: Frozen: the cluster is frozen by ada since 2026-01-31T12:00:00Z: incident; nothing is written"
-        in text
-    )
-    assert "initialized by the controller" in text
-
-
 def test_the_topic_of_the_records_is_described_as_such() -> None:
     """Its missing record is no fault, and the note names its owner."""
     own = topic("__topiarist", record=None)
@@ -389,21 +325,6 @@ def test_the_topic_of_the_records_is_described_as_such() -> None:
     lines = page_of(found)
     assert "      record       none: it has the records of all topics" in lines
     assert "      note         internal topic of topiarist: no manifest changes it" in lines
-
-
-def test_many_odd_znodes_are_counted() -> None:
-    """The page shows the path and reason of the first unreadable znodes, and of all with ``-v``."""
-    cluster_state = state(topic("orders", 9))
-    faults = {one: ReadError(f"/partitions/{one}/state", "it is empty") for one in range(9)}
-    found = replace(inspection(cluster_state), states={}, partition_errors=faults)
-    assert [line for line in page_of(of(cluster_state, found)) if line.startswith("      read error")] == [
-        *(f"      read error   /partitions/{one}/state: it is empty" for one in range(3)),
-        "      read error   6 others (-v shows them)",
-    ]
-    assert (
-        sum(line.startswith("      read error") for line in page_of(of(cluster_state, found), TextLayout(verbose=True)))
-        == 9
-    )
 
 
 @pytest.mark.parametrize(
@@ -436,14 +357,6 @@ def test_colour_changes_no_layout() -> None:
     for tone in ("32", "33", "1;31", "2", "1", "0"):
         coloured = coloured.replace(f"\x1b[{tone}m", "")
     assert coloured == format_descriptions([found], TextLayout())
-
-
-def test_a_partition_of_a_deleted_topic_has_no_leader() -> None:
-    """Both values that Kafka writes for no leader are shown alike."""
-    cluster_state = state(topic("orders", [(1, 2)]))
-    for leader in (-1, -2):
-        lines = page_of(of(cluster_state, inspection(cluster_state, p0=PartitionState(leader, (1, 2)))))
-        assert any(line.startswith("      0            none    [1,2]") for line in lines)
 
 
 def test_nothing_found_is_nothing_printed() -> None:
@@ -792,20 +705,6 @@ def test_the_record_in_words(fields: dict[str, Any], words: str) -> None:
     assert f"      record       {words}" in lines_of(described(state(seen)))
 
 
-def test_without_a_topic_and_a_record_there_is_no_line_of_it() -> None:
-    """A topic that does not exist has neither a record nor a placement, nor partitions."""
-    lines = lines_of(described(state()))
-    assert not any(line.startswith(("      record", "      replicas", "  partitions")) for line in lines)
-
-
-def test_a_document_is_named_with_its_place() -> None:
-    """The line of the document has its name and place, and the name in Kafka if another name was asked for."""
-    wanted = spec("a", EU)
-    for by_name, words in ((False, ""), (True, "; its topicName is a")):
-        lines = lines_of(described(resolved=ResolvedTopic("a", wanted, by_name)))
-        assert f"      document     Topic a, topics/a.yaml:4:3{words}" in lines
-
-
 NOTICE = Issue(Reason.EXISTING_PROBLEM, "partition 0 has no leader")
 UNMANAGED = Issue(Reason.UNMANAGED, "left alone")
 
@@ -848,14 +747,6 @@ def test_four_read_errors_are_shown_whole() -> None:
         lines = [line for line in lines_of(described(read_errors=errors[:count])) if "read error" in line]
         assert lines[:shown] == [f"      read error   /{number}: bad" for number in range(shown)]
         assert lines[shown:] == ([] if count == 4 else ["      read error   2 others (-v shows them)"])
-
-
-def test_sections_of_two_clusters_are_divided() -> None:
-    """Each cluster has its own head, and an empty line divides what belongs to one topic."""
-    text = format_descriptions([described(values=(), partitions=())] * 2, WIDE)
-    half, rest = text[: len(text) // 2], text[len(text) // 2 :]
-    assert rest == f"\n{half}"
-    assert half.count("\n\n") == 2
 
 
 def notes_of(seen: ClusterState, name: str = "a", on: ClusterSpec = EU, **fields: Any) -> list[str]:

@@ -152,17 +152,6 @@ def test_no_moves_have_no_pace() -> None:
     assert describe_pace(reordered) == "1 partition, nothing is copied, 1 batch"
 
 
-def test_brokers_show_what_they_copy_and_delete() -> None:
-    """A row has the replicas in and out, and of a drained broker what is left on it, by topics without a manifest."""
-    seen = state(topic(replicas=LISTS), topic("other", replica_lists("42")), brokers=RACKLESS_BROKERS)
-    text = text_of(plan(seen, spec(on=DRAINING, partitions=3, replicationFactor=2)))
-    rows = [line.split() for line in text.splitlines() if line.startswith("      ") and line.split()[0] in "1234"]
-    assert [row[-2:] for row in rows[:3]] == [["0", "0"], ["0", "0"], ["2", "0"]]
-    assert rows[3][-5:] == ["0", "2", "draining:", "1", "left"]
-    alone = state(topic(replicas=LISTS), brokers=RACKLESS_BROKERS)
-    assert text_of(plan(alone, spec(on=DRAINING, partitions=3, replicationFactor=2))).count("drained\n") == 1
-
-
 def test_many_brokers_sum_what_they_copy_by_rack() -> None:
     """With many brokers a row is a rack, with the sums of its brokers, and with what is left on its drained ones."""
     brokers = tuple(Broker(number, "abc"[number % 3]) for number in range(30))
@@ -171,11 +160,6 @@ def test_many_brokers_sum_what_they_copy_by_rack() -> None:
     text = text_of(plan(seen, spec(on=on, partitions=2, replicationFactor=2)))
     (row,) = [line for line in text.splitlines() if "rack a (10 brokers)" in line]
     assert row.split()[-4:] == ["1", "2", "1", "drained"]
-
-
-def test_a_plan_without_moves_has_no_columns_of_moves() -> None:
-    """The table of a plan that only creates is as it was."""
-    assert " in " not in text_of(plan(state(), spec())).partition("brokers   ")[2].splitlines()[0]
 
 
 def test_what_a_drained_broker_keeps_is_a_warning() -> None:

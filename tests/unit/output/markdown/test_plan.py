@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from support.builders import PositionedSource, spec, spread_replicas, topic
-from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan
+from support.builders import spread_replicas
+from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan, plan
 from support.repo.github_markdown import parse_page
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Diagnostic, Location, Reason
@@ -23,8 +23,6 @@ from topiarist.model.plan import (
     CreateTopic,
     DeleteTopic,
     Issue,
-    Load,
-    MoveReplicas,
     Plan,
     Risk,
     RiskAssessment,
@@ -32,7 +30,6 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.spec import ClusterSpec, find_origin
 from topiarist.model.state import WriteBlock
 from topiarist.output.markdown import plan as plan_
 from unit.output.markdown.test_sections import outside
@@ -99,20 +96,6 @@ def test_a_comment_begins_with_a_row_for_each_cluster() -> None:
     assert parse_page(text).tags["details"] == 2
 
 
-def test_a_creation_shows_its_replica_lists_and_config() -> None:
-    """A creation shows its placement and config in a diff, and states above it that it is safe."""
-    assert below(shown(plan(TopicPlan("orders", changes=(CREATE,)))), "`orders`: create 3 partitions x 3 replicas") == (
-        "- **Safe**\n"
-        "\n"
-        "```diff\n"
-        "@@ partitions @@\n"
-        "+ 0 [1,2,3]  1 [2,3,4]  2 [3,4,5]\n"
-        "@@ config @@\n"
-        "+ retention.ms = 604800000  (7 days)\n"
-        "```"
-    )
-
-
 def test_the_option_of_a_consent_is_above_the_changes() -> None:
     """A plan that may lose data has the option that a run with --yes needs, as the last line in a terminal has it."""
     lossy = [existing_topic_plan(name, UpdateConfig((RETENTION_CHANGE,))) for name in ("pay.orders", "clicks")]
@@ -120,78 +103,6 @@ def test_the_option_of_a_consent_is_above_the_changes() -> None:
     advice = "**2 changes may lose data**: confirm it in apply, or pass to a run with --yes: "
     assert f"\n\n{advice}`--allow-risk DataLoss=pay.orders,clicks`\n\n" in text
     assert "--allow-risk" not in shown(plan(TopicPlan("orders", changes=(CREATE,))))
-
-
-def test_growth_shows_the_new_lists_and_why_it_hurts() -> None:
-    """Growth shows the counts before and after, the replica lists of new partitions only, and the reason for its
-    risk.
-    """
-    grow = AddPartitions(6, (1, 2, 3), spread_replicas(8)[6:], KEY_REMAPPING_RISK)
-    assert below(shown(plan(existing_topic_plan("payments", grow))), "`payments`: grow 6 -&gt; 8 partitions") == (
-        "- **Disruptive**: keys map to other partitions\n"
-        "\n"
-        "```diff\n"
-        "@@ partitions 6 -> 8 @@\n"
-        "+ 6 [1,2,3]    7 [2,3,4]\n"
-        "```"
-    )
-
-
-def test_config_shows_before_and_after_with_units() -> None:
-    """Set, changed, removed and defaulted keys show before and after with units; each reason names its key."""
-    update = UpdateConfig(
-        (
-            ConfigItem("compression.type", None, "zstd", SAFE_ASSESSMENT, inherited=True),
-            RETENTION_CHANGE,
-            ConfigItem("segment.ms", "604800000", None, SAFE_ASSESSMENT),
-        )
-    )
-    assert below(shown(plan(existing_topic_plan("clicks", update))), "`clicks`: configure") == (
-        "- **DataLoss**: `retention.ms`: messages older than 1 hour will be deleted\n"
-        "\n"
-        "```diff\n"
-        "@@ config @@\n"
-        "+ compression.type = zstd  (from the cluster's defaults)\n"
-        "- retention.ms = 86400000  (1 day)\n"
-        "+ retention.ms = 3600000  (1 hour)\n"
-        "- segment.ms = 604800000  (7 days)\n"
-        "+ segment.ms: brokers' default\n"
-        "```"
-    )
-
-
-def test_a_deletion_says_what_is_lost() -> None:
-    """A deletion shows the number of partitions and replicas, and that messages are lost."""
-    delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
-    text = below(shown(plan(existing_topic_plan("old", delete))), "`old`: delete 12 partitions and all messages")
-    assert text == (
-        "- **DataLoss**: all messages are deleted\n\n```diff\n- 12 partitions, 36 replicas, all messages\n```"
-    )
-
-
-def test_a_refusal_has_its_place_and_what_to_do_and_what_it_holds_back() -> None:
-    """A refusal shows the path as git has it and the fix, and the withheld change in the form of a change."""
-    assert below(
-        shown(plan(existing_topic_plan("audit", findings=(FEWER,)))), "`audit`: refused (FewerPartitions)"
-    ) == (
-        "- 48 -&gt; 12 partitions: Kafka cannot remove partitions\n"
-        "- at `topics/audit.yaml:9:15`\n"
-        "- fix: set partitions: 48, or create a new topic"
-    )
-    held = Issue(Reason.NOT_ADOPTED, "exists and differs", (), "--adopt=clicks", (UpdateConfig((RETENTION_CHANGE,)),))
-    assert below(
-        shown(plan(existing_topic_plan("clicks", findings=(held,)))), "`clicks`: refused (NotAdopted)"
-    ).startswith(
-        "- exists and differs\n"
-        "- at `topics/clicks.yaml:1:1`\n"
-        "- fix: `--adopt=clicks`\n"
-        "- held back: configure\n"
-        "- **DataLoss**: messages older than 1 hour will be deleted\n"
-        "\n"
-        "```diff\n"
-        "@@ config @@\n"
-        "- retention.ms = 86400000  (1 day)\n"
-    )
 
 
 def test_a_refusal_that_gives_the_explanation_still_shows_the_risk() -> None:
@@ -231,28 +142,6 @@ def test_what_is_grave_comes_first() -> None:
     assert re.findall("#### `(.)`", shown(plan(*topics))) == ["c", "d", "b", "a", "e"]
 
 
-def test_an_observed_topic_shows_its_own_changes_and_no_record() -> None:
-    """An observed topic is in no group, and the record of an observed topic is not written."""
-    item = ConfigItem("retention.ms", None, "604800000", SAFE_ASSESSMENT, inherited=True)
-    defaults = [existing_topic_plan(f"d{number}", UpdateConfig((item,))) for number in range(5)]
-    observed = TopicPlan(
-        "watched", topic("watched", record=None), None, OWN_RECORD, (UpdateConfig((item,)),), observe_only=True
-    )
-    assert below(shown(plan(*defaults, observed)), "`watched`: observed, not applied: configure") == (
-        "- **Safe**\n\n```diff\n@@ config @@\n+ retention.ms = 604800000  (7 days, from the cluster's defaults)\n```"
-    )
-
-
-def test_the_effect_on_the_brokers_is_shown() -> None:
-    """The comment shows leaders and replicas before and after, by broker and rack."""
-    found = replace(plan(TopicPlan("a", changes=(CREATE,))), load={1: Load(7, 20), 2: Load(7, 20)})
-    assert below(shown(found), "Effect on the brokers").splitlines()[1:4] == [
-        "brokers          leaders           replicas",
-        "    1 (rack a)   7 -> 8            20 -> 21",
-        "    2 (rack b)   7 -> 8            20 -> 22",
-    ]
-
-
 def test_what_concerns_the_cluster_stands_at_its_end() -> None:
     """Warnings, undeclared topics, and notices of topics without a section are at the end, each kind once."""
     left = Issue(Reason.UNMANAGED, "config key left alone: segment.ms=1000")
@@ -265,14 +154,6 @@ def test_what_concerns_the_cluster_stands_at_its_end() -> None:
         "- warning: `a`, `b`: partition 0 has no leader",
         "- note: `a`, `b`: config key left alone: `segment.ms=1000`",
     ]
-
-
-def test_a_closed_cluster_says_so() -> None:
-    """A cluster with a write block shows the reason above everything else of that cluster."""
-    found = replace(
-        plan(existing_topic_plan("a", findings=(FEWER,))), write_block=WriteBlock(Reason.FROZEN, "frozen by @ops")
-    )
-    assert "\n\n**Write block** (Frozen): frozen by `@ops`; nothing is written.\n\n####" in shown(found)
 
 
 def test_what_the_head_of_a_closed_cluster_says_is_not_said_again() -> None:
@@ -307,16 +188,6 @@ def test_what_a_budget_holds_back_is_said_once() -> None:
     assert below(text, "Over budget") == "- 9 deletions, 1 allowed\n- fix: raise it"
     assert below(text, "`b`: held back: delete 1 partition and all messages").startswith("- **DataLoss**: messages")
     assert (text.count("9 deletions"), text.index("Over budget") < text.index("`a`")) == (1, True)
-
-
-def test_a_policys_rule_is_named_with_its_place() -> None:
-    """A refusal by a policy names the rule's file and line, and no field of the manifest."""
-    rule = existing_topic_plan("rules").spec
-    assert rule is not None
-    denied = FEWER._replace(reason=Reason.POLICY_DENIED, cause_origin=find_origin(rule, "partitions"))
-    lines = below(shown(plan(existing_topic_plan("a", findings=(denied,)))), "`a`: refused (PolicyDenied)").splitlines()
-    assert lines[1:3] == ["- at `topics/a.yaml:9:15`", "- fix: set partitions: 48, or create a new topic"]
-    assert "- rule at `topics/rules.yaml:9:15`" in lines
 
 
 def test_no_changes_are_few_words() -> None:
@@ -551,32 +422,6 @@ MOVES = tuple(
 )
 
 
-@pytest.mark.parametrize(
-    ("moves", "lines"),
-    [
-        (MOVES[:2], ["- **Disruptive**: copies", "- 2 partitions get another preferred leader"]),
-        (MOVES[2:], ["- **Disruptive**: copies"]),
-    ],
-)
-def test_moves_show_their_lists_and_new_leaders(moves: tuple[ReplicaMove, ...], lines: list[str]) -> None:
-    """A move has a diff with all lists; a line about leaders is there if one stays as a follower."""
-    change = MoveReplicas(moves, RiskAssessment(Risk.DISRUPTIVE, "copies"))
-    text = shown(plan(existing_topic_plan("a", change)))
-    section = text.partition("#### `a`: move ")[2].partition("\n####")[0]
-    assert [line for line in section.splitlines() if line.startswith("-")] == lines
-    assert f"@@ replicas: Factor ({len(moves)}) @@\n  {moves[0].partition} [1,2,3] -> " in section
-
-
-def test_a_drain_is_shown_with_the_field_that_asks_for_it() -> None:
-    """The reason of moves has the place of the drained brokers, as git names the file."""
-    source = PositionedSource("/repo/clusters.yaml", {("spec", "drainBrokers"): (7, 3)})
-    moves = (MOVES[0]._replace(kinds=(MoveKind.DRAIN,)),)
-    change = MoveReplicas(moves, RiskAssessment(Risk.DISRUPTIVE, "copies"))
-    on = ClusterSpec("prod-eu", source=source, drain_brokers=frozenset({1}))
-    text = shown(plan(replace(existing_topic_plan("a", change), spec=spec("a", on))))
-    assert "- because broker 1 is drained (`Cluster.spec.drainBrokers`), at `clusters.yaml:7:3`" in text
-
-
 def test_a_comment_names_what_it_leaves_out() -> None:
     """The end says where the whole plan is, if there is one; ignored documents are counted in the head."""
     assert shown(plan(TopicPlan("a", changes=(CREATE,)))).rstrip().endswith(plan_.FULL_PLAN_HINT)
@@ -584,13 +429,6 @@ def test_a_comment_names_what_it_leaves_out() -> None:
     text = plan_.format_plans([plan()], [], ROOT, 2)
     assert "Ignored 2 documents of other API groups: `-v` names them." in text
     assert "Ignored" not in shown(plan())
-
-
-@pytest.mark.parametrize(("count", "named"), [(20, True), (21, False)])
-def test_a_few_undeclared_topics_are_named(count: int, named: bool) -> None:
-    """Up to twenty topics that the paths do not have are named; more are only counted."""
-    text = shown(replace(plan(), orphans=tuple(f"t{number}" for number in range(count))))
-    assert f"- {count} owned topics" + (": `t0`, " if named else "\n") in text
 
 
 def test_a_refusal_is_as_important_as_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:

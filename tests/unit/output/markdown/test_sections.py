@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import PositionedSource, spec, spread_replicas, topic
-from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan
+from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan, plan
 from support.repo.github_markdown import parse_page
 from topiarist.errors import Reason
-from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -22,11 +19,9 @@ from topiarist.model.plan import (
     DeleteTopic,
     ImpliedTopic,
     Issue,
-    MoveReplicas,
     Plan,
     Risk,
     RiskAssessment,
-    TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
@@ -131,16 +126,6 @@ def test_facts_of_the_cluster_have_sections_of_their_own() -> None:
     ]
 
 
-def test_moves_have_their_pace_below_the_brokers() -> None:
-    """The table of brokers, without the indentation of a terminal, is followed by the size and pace of the moves."""
-    moved = MoveReplicas((ReplicaMove("a", 0, (1, 2), (3, 2)),), KEY_REMAPPING_RISK)
-    (effect,) = (each for each in build_sections(plan(existing_topic_plan("a", moved)), ROOT) if not each.topics)
-    lines = effect.write().splitlines()
-    assert lines[:4] == ["#### Effect on the brokers", "", "```", lines[3]]
-    assert lines[3].startswith("brokers ")
-    assert lines[-2:] == ["", "Moves: 1 partition, 1 copy, 1 batch"]
-
-
 def test_a_topic_has_its_record_its_usage_and_its_notices() -> None:
     """Below the risk a topic has the action on its record and its usage; below the diff its notices."""
     found = replace(
@@ -172,20 +157,6 @@ def test_a_topic_has_its_record_its_usage_and_its_notices() -> None:
         "- note: ignored"
     )
     assert written[1:] == ["#### Notices\n\n- note: `a`: left alone"]
-
-
-def test_notices_are_grouped_by_their_message() -> None:
-    """Warnings come before notes and the frequent before the rare; after ten messages the notices are counted."""
-    many = [Issue(Reason.IGNORED, f"note {at}") for at in range(12)]
-    topics = [replace(existing_topic_plan(name), notices=tuple(many[:count])) for name, count in (("a", 12), ("b", 1))]
-    bad = replace(existing_topic_plan("c"), notices=(Issue(Reason.EXISTING_PROBLEM, "bad"),))
-    (written,) = texts(plan(*topics, bad))
-    assert written.splitlines()[2:] == [
-        "- warning: `c`: bad",
-        "- note: `a`, `b`: note 0",
-        *(f"- note: `a`: note {at}" for at in range(1, 9)),
-        "- and 3 other notices",
-    ]
 
 
 def test_the_explanations_of_risks_name_their_subjects_beside_others() -> None:
@@ -229,31 +200,6 @@ def test_a_shared_refusal_has_one_section_with_its_hint_for_all() -> None:
     )
 
 
-def test_a_withheld_move_has_its_reasons() -> None:
-    """Moves that a refusal holds back show why, where it is asked for, and the leaders that stay as followers."""
-    source = PositionedSource("/repo/clusters.yaml", {("spec", "drainBrokers"): (7, 3)})
-    on = ClusterSpec("prod-eu", source=source, drain_brokers=frozenset({3}))
-    moves = (ReplicaMove("a", 0, (1, 2, 3), (2, 1, 4), (MoveKind.DRAIN,)),)
-    held = Issue(Reason.FROZEN, "frozen", withheld=(MoveReplicas(moves, RiskAssessment(Risk.DISRUPTIVE, "copies")),))
-    (written,) = texts(plan(replace(existing_topic_plan("a", findings=(held,)), spec=spec("a", on))))
-    assert written.splitlines()[:5] == [
-        "#### `a`: held back: move 1 partition, 1 copy",
-        "",
-        "- **Disruptive**: copies",
-        "- because broker 3 is drained (`Cluster.spec.drainBrokers`), at `clusters.yaml:7:3`",
-        "- 1 partition gets another preferred leader",
-    ]
-
-
-def test_many_records_are_one_safe_section() -> None:
-    """Topics that differ only in their record are one section, after all that are riskier."""
-    records = [TopicPlan(name, topic(name, record=None), None, OWN_RECORD, (TakeOwnership(),)) for name in "abcd"]
-    first, section = build_sections(plan(*records, existing_topic_plan("z", GROW)), ROOT)[:2]
-    assert first.topics == ("z",)
-    assert (section.priority, section.topics) == (3, ["a", "b", "c", "d"])
-    assert section.write() == ("#### 4 topics: adopt (ownership record only)\n\n- topics: `a`, `b`, `c`, `d`")
-
-
 def test_a_limit_that_is_exceeded_is_first() -> None:
     """The budgets of a cluster and the limit of a run have a section each, once, before the topics."""
     budget = Issue(Reason.BUDGET_EXCEEDED, "9 deletions", hint="raise it", withheld=HELD)
@@ -266,30 +212,7 @@ def test_a_limit_that_is_exceeded_is_first() -> None:
     assert [text.count(": held back: configure\n") for text in written[2:]] == [2, 2]
 
 
-def test_a_shared_default_of_safe_values_is_safe() -> None:
-    """A default without an explanation shows its risk alone."""
-    item = ConfigItem("retention.ms", None, "2", SAFE_ASSESSMENT, inherited=True)
-    (section,) = build_sections(plan(*(existing_topic_plan(name, UpdateConfig((item,))) for name in "abcd")), ROOT)
-    assert (section.priority, section.write().splitlines()[2]) == (3, "- **Safe**")
-
-
 SHARED = ConfigItem("min.insync.replicas", "1", "2", SAFE_ASSESSMENT, inherited=True)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "lines"),
-    [
-        (None, "2", ["+ k.ms = 2  (why)"]),
-        ("1", "2", ["- k.ms = 1", "+ k.ms = 2  (why)"]),
-        ("60000", "120000", ["- k.ms = 60000  (1 minute)", "+ k.ms = 120000  (2 minutes, why)"]),
-        ("1", None, ["- k.ms = 1  (why)", "+ k.ms: brokers' default"]),
-    ],
-)
-def test_a_note_stands_once_beside_the_new_value(before: str | None, after: str | None, lines: Sequence[str]) -> None:
-    """The note is beside the value after, or beside the value that is removed; units are before it."""
-    assert [*format_config_item(ConfigItem("k.ms", before, after, SAFE_ASSESSMENT), "why")] == lines
-    without = [line.replace(", why", "").replace("  (why)", "") for line in lines]
-    assert [*format_config_item(ConfigItem("k.ms", before, after, SAFE_ASSESSMENT), "")] == without
 
 
 def test_defaults_that_are_not_shared_stay_with_their_topic() -> None:

@@ -1,164 +1,47 @@
-"""Blocks of a plan as text: one topic, one change, one refusal, literally."""
+"""Plans as text, beside the examples: long names, values and lists, many brokers, headers, ends, and short forms."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from support.builders import PositionedSource, spec, spread_replicas, topic
-from support.plans import DATA_LOSS_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan, render_plan
+from support import builders
+from support.builders import spec, spread_replicas, topic
+from support.plans import (
+    DATA_LOSS_RISK,
+    KEY_REMAPPING_RISK,
+    OWN_RECORD,
+    RETENTION_CHANGE,
+    existing_topic_plan,
+    plan,
+    render_plan,
+)
 from topiarist.errors import Reason
-from topiarist.kafka.types import Broker
-from topiarist.model.moves import MoveKind, ReplicaMove
+from topiarist.kafka.config_rules import ConfigRules
+from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
+    AddPartitions,
     ConfigItem,
     CreateTopic,
-    DeleteTopic,
     Issue,
-    MoveReplicas,
+    Load,
+    Plan,
     Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import OwnershipRecord
+from topiarist.model.state import WriteBlock
+from topiarist.output.groups import count_plan, count_plans
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.plan import format_plans, format_topic_lines
+from topiarist.output.text.plan import format_plans, format_summaries, format_summary_line, format_topic_lines
 from topiarist.output.view import group_risks
-
-
-def test_a_creation_shows_every_replica_list_and_the_config() -> None:
-    """A new topic shows its exact replica lists and its config with units, and that it is safe."""
-    config = {"cleanup.policy": "compact", "retention.ms": "604800000"}
-    create = CreateTopic(spread_replicas(12), config)
-    assert render_plan(plan(TopicPlan("orders.v1", changes=(create,)))) == (
-        "  + orders.v1      create 12 partitions x 3 replicas                        Safe\n"
-        "      partitions    0 [1,2,3]   1 [2,3,4]   2 [3,4,5]   3 [4,5,6]\n"
-        "                    4 [5,6,1]   5 [6,1,2]   6 [1,2,3]   7 [2,3,4]\n"
-        "                    8 [3,4,5]   9 [4,5,6]  10 [5,6,1]  11 [6,1,2]\n"
-        "      config       + cleanup.policy  compact\n"
-        "                   + retention.ms    604800000  (7 days)\n"
-        "\n"
-        "  brokers          leaders           replicas\n"
-        "      1 (rack a)   0 -> 2            0 -> 6\n"
-        "      2 (rack b)   0 -> 2            0 -> 6\n"
-        "      3 (rack c)   0 -> 2            0 -> 6\n"
-        "      4 (rack a)   0 -> 2            0 -> 6\n"
-        "      5 (rack b)   0 -> 2            0 -> 6\n"
-        "      6 (rack c)   0 -> 2            0 -> 6\n"
-        "\n"
-        "Plan: 1 to create, 812 unchanged.\n"
-    )
-
-
-def test_config_shows_before_and_after_aligned_with_units() -> None:
-    """Set, changed and removed keys have a sign each; every reason names its key and risk, the highest risk first."""
-    segments = RiskAssessment(Risk.DISRUPTIVE, "many more files: memory and open files on the brokers")
-    update = UpdateConfig(
-        (
-            ConfigItem("compression.type", None, "zstd", SAFE_ASSESSMENT),
-            RETENTION_CHANGE,
-            ConfigItem("segment.bytes", "1073741824", "10485760", segments),
-            ConfigItem("segment.ms", "604800000", None, segments),
-        )
-    )
-    assert render_plan(plan(existing_topic_plan("clicks", update))) == (
-        "  ~ clicks         configure                                            DataLoss\n"
-        "      risk         retention.ms: messages older than 1 hour will be     DataLoss\n"
-        "                   deleted\n"
-        "                   segment.bytes, segment.ms: many more files:        Disruptive\n"
-        "                   memory and open files on the brokers\n"
-        "      config       + compression.type  zstd\n"
-        "                   ~ retention.ms      86400000 -> 3600000  (1 day -> 1 hour)\n"
-        "                   ~ segment.bytes     1073741824 -> 10485760  (1 GiB -> 10 MiB)\n"
-        "                   - segment.ms        604800000  (7 days) -> brokers' default\n"
-        "\n"
-        "Plan: 1 to configure, 812 unchanged.\n"
-        "1 change may lose data: confirm it in apply, or pass to a run with --yes\n"
-        "    --allow-risk DataLoss=clicks\n"
-    )
-
-
-def test_a_deletion_is_counted_and_named_at_the_end() -> None:
-    """A deletion appears again at the end, among the changes with data loss."""
-    delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
-    assert render_plan(plan(existing_topic_plan("old", delete))) == (
-        "  - old            delete 12 partitions and all messages                DataLoss\n"
-        "      risk         all messages are deleted\n"
-        "\n"
-        "Plan: 1 to delete, 812 unchanged.\n"
-        "1 change may lose data: confirm it in apply, or pass to a run with --yes\n"
-        "    --allow-risk DataLoss=old\n"
-    )
-
-
-def test_what_is_about_to_be_done_gets_no_advice_on_how_to_do_it() -> None:
-    """In ``apply``, which has its approvals, the end of the plan names only changes with data loss."""
-    delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
-    text = format_plans([plan(existing_topic_plan("old", delete))], TextLayout(), applying=True)
-    assert text.endswith("\n1 change may lose data:\n    old\n")
-
-
-def test_a_refusal_has_its_place_and_what_to_do() -> None:
-    """A refusal has its message, line and column, reason, and fix."""
-    finding = Issue(
-        Reason.FEWER_PARTITIONS,
-        "48 -> 12 partitions: Kafka cannot remove partitions",
-        ("partitions",),
-        "set partitions: 48, or create a new topic",
-    )
-    assert render_plan(plan(existing_topic_plan("audit", findings=(finding,)))) == (
-        "  ! audit          refused: 48 -> 12 partitions: Kafka cannot remove partitions\n"
-        "      at           topics/audit.yaml:9:15                        FewerPartitions\n"
-        "      fix          set partitions: 48, or create a new topic\n"
-        "\n"
-        "Nothing can be applied: 1 refused, 812 unchanged.\n"
-    )
-
-
-def test_a_refusal_shows_what_it_holds_back() -> None:
-    """The withheld change is below its refusal in the form of a planned change, with its risk and reason."""
-    finding = Issue(
-        Reason.NOT_ADOPTED, "exists already and differs", (), "--adopt=clicks", (UpdateConfig((RETENTION_CHANGE,)),)
-    )
-    assert render_plan(plan(existing_topic_plan("clicks", findings=(finding,)))) == (
-        "  ! clicks         refused: exists already and differs\n"
-        "      at           topics/clicks.yaml:1:1                             NotAdopted\n"
-        "      fix          --adopt=clicks\n"
-        "      held back    configure                                            DataLoss\n"
-        "      risk         messages older than 1 hour will be deleted\n"
-        "      config       ~ retention.ms  86400000 -> 3600000  (1 day -> 1 hour)\n"
-        "\n"
-        "Nothing can be applied: 1 refused, 812 unchanged.\n"
-    )
-
-
-def test_a_topic_says_what_its_changes_mean_for_its_users() -> None:
-    """The usage of a topic is a field of its block."""
-    found = replace(existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,))), usage=("read by 2 groups",))
-    assert "      usage        read by 2 groups\n" in render_plan(plan(found))
-
-
-def test_a_move_shows_its_lists_its_place_and_its_leaders() -> None:
-    """The lists are shown as a whole, with the field that asks for them and what becomes of the leaders."""
-    moves = tuple(
-        ReplicaMove("orders", partition, before, after, (MoveKind.DRAIN,))
-        for partition, before, after in ((0, (1, 2, 3), (4, 2, 3)), (1, (2, 3, 1), (3, 2, 4)))
-    )
-    change = MoveReplicas(moves, RiskAssessment(Risk.DISRUPTIVE, "brokers copy 2 replicas"))
-    source = PositionedSource("clusters.yaml", {("spec", "drainBrokers"): (7, 3)})
-    wanted = spec("orders", ClusterSpec("prod-eu", source=source, drain_brokers=frozenset({1})))
-    text = render_plan(plan(replace(existing_topic_plan("orders", change), spec=wanted)))
-    assert text.startswith(
-        "  ~ orders         move 2 of 3 partitions, 2 copies                   Disruptive\n"
-        "      because      broker 1 is drained (Cluster.spec.drainBrokers)\n"
-        "      at           clusters.yaml:7:3\n"
-        "      replicas     0 [1,2,3] -> [4,2,3]  1 [2,3,1] -> [3,2,4]\n"
-        "      leaders      2 partitions get another preferred leader\n"
-    )
 
 
 @pytest.mark.parametrize(("count", "words"), [(4, "k0, k1, k2, k3"), (5, "k0, k1, k2 and 2 more")])
@@ -167,67 +50,11 @@ def test_subjects_of_a_risk_are_counted(count: int, words: str) -> None:
     assert group_risks((f"k{number}", DATA_LOSS_RISK) for number in range(count)) == [(DATA_LOSS_RISK, words)]
 
 
-def test_what_is_done_and_what_is_refused_of_one_topic_stand_together() -> None:
-    """A topic with a change and a refusal shows one below the other, and counts as both."""
-    finding = Issue(Reason.FEWER_PARTITIONS, "48 -> 12 partitions", ("partitions",))
-    text = render_plan(plan(existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,)), findings=(finding,))))
-    assert text.startswith("  ~ clicks         configure ")
-    assert "(1 day -> 1 hour)\n  ! clicks         refused: 48 -> 12 partitions\n" in text
-    assert "Plan: 1 to configure, 1 refused, 812 unchanged.\n" in text
-
-
 def test_no_changes_is_said_plainly() -> None:
     """A plan without changes and notices is two lines."""
     assert render_plan(plan()) == "No changes: 812 topics match their manifests.\n"
     assert render_plan(plan(unchanged=1)) == "No changes: 1 topic matches its manifest.\n"
     assert render_plan(plan(unchanged=0)) == "No changes: no topics are declared.\n"
-
-
-def test_nothing_planned_is_no_text() -> None:
-    """Without clusters, the text is empty."""
-    assert format_plans([], TextLayout()) == ""
-
-
-def test_adoption_is_one_line_a_topic() -> None:
-    """Adopting, taking ownership and correcting a record have different texts, in lines without empty lines between
-    them.
-    """
-    topics = (
-        TopicPlan("a", topic("a", record=None), None, OWN_RECORD, (TakeOwnership(),)),
-        TopicPlan("b", topic("b", owner="team-b"), OwnershipRecord("team-b"), OWN_RECORD, (TakeOwnership(),)),
-        TopicPlan("c", topic("c"), OWN_RECORD, OwnershipRecord("default", ("flush.ms",)), (TakeOwnership(),)),
-    )
-    assert render_plan(plan(*topics)) == (
-        "  = a              adopt (ownership record only)                            Safe\n"
-        "  = b              take ownership from team-b (ownership record only)       Safe\n"
-        "  = c              update the ownership record                              Safe\n"
-        "\n"
-        "Plan: 2 to adopt, 1 record only, 812 unchanged.\n"
-    )
-
-
-def test_a_change_that_also_adopts_says_so() -> None:
-    """A change that also adopts the topic shows the adoption, as part of the reviewed plan."""
-    found = replace(
-        existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,))),
-        before=topic("clicks", record=None),
-        record_before=None,
-    )
-    assert "      record       adopt: the ownership record is written too\n" in render_plan(plan(found))
-
-
-def test_observed_topics_are_marked_and_not_counted_as_work() -> None:
-    """A topic in mode ``Observe`` shows its changes, and that they are not applied."""
-    found = replace(existing_topic_plan("watched", UpdateConfig((RETENTION_CHANGE,))), observe_only=True)
-    text = render_plan(plan(found))
-    assert text.startswith("  . watched        observed, not applied: configure                     DataLoss\n")
-    assert text.endswith("\nNothing to apply: 1 observed, 812 unchanged.\n")
-
-
-def test_the_record_of_an_observed_topic_is_no_news() -> None:
-    """An observed topic that differs only in its ownership record counts as unchanged."""
-    found = TopicPlan("watched", topic("watched", record=None), None, OWN_RECORD, (TakeOwnership(),), observe_only=True)
-    assert render_plan(plan(found, unchanged=1)) == "No changes: 2 topics match their manifests.\n"
 
 
 def test_long_values_are_shortened_unless_asked_for() -> None:
@@ -267,13 +94,250 @@ def test_names_stay_whole_for_programs() -> None:
     assert f"rack zone-{'1' * 6}...{'1' * 10}" in format_plans([found], TextLayout(spare_width=0))
 
 
-def test_names_of_usual_length_keep_actions_in_one_column() -> None:
-    """Blocks of one plan align their actions beside the longest usual name."""
-    text = render_plan(
-        plan(
-            existing_topic_plan("a", UpdateConfig((RETENTION_CHANGE,))),
-            existing_topic_plan("shipments.returns.v1", UpdateConfig((RETENTION_CHANGE,))),
-        )
+def test_a_danger_is_a_warning_though_its_topic_has_no_block() -> None:
+    """Of many adoptions, the topic that may be the state of other software is named with the message."""
+    notice = Issue(Reason.MAY_NEED_PROTECTION, "named like the state of other software")
+    topics = tuple(
+        TopicPlan(name, topic(name, record=None), None, OWN_RECORD, (TakeOwnership(),), notices=notices)
+        for name, notices in (("a", ()), ("b", ()), ("my-offsets", (notice,)), ("z", ()))
     )
-    columns = {line.index("configure") for line in text.splitlines() if line.startswith("  ~")}
-    assert columns == {26}
+    assert "  warning          my-offsets: named like the state of other software\n" in render_plan(plan(*topics))
+
+
+def test_of_many_old_values_the_usual_ones_are_shown() -> None:
+    """Six values before a default of the cluster are shown, and the others are counted."""
+    items = (
+        ConfigItem("min.insync.replicas", str(before), "2", SAFE_ASSESSMENT, inherited=True) for before in range(3, 11)
+    )
+    topics = [existing_topic_plan(f"t{number}", UpdateConfig((item,))) for number, item in enumerate(items)]
+    text = render_plan(plan(*topics))
+    assert text.count("-> 2  in 1 topic\n") == 6
+    assert "                   and 2 other values\n" in text
+    assert "other value" not in render_plan(plan(*topics[:6]))
+
+
+SINCE = "frozen by ops since 2026-01-31T12:00:00Z"
+HOLDERS = {
+    Reason.FROZEN: (f"the cluster is {SINCE}: disks: two of them", SINCE),
+    Reason.KRAFT_CONTROLLER: (
+        "a KRaft controller (3000) is active: it would ignore it",
+        "a KRaft controller (3000) is active",
+    ),
+    Reason.KRAFT_MIGRATION: ("/migration exists: a migration", "a migration to KRaft has begun"),
+    Reason.NO_CONTROLLER: ("/controller does not exist: an election", "there is no controller"),
+}
+
+
+@pytest.mark.parametrize("reason", HOLDERS)
+def test_what_a_closed_cluster_holds_back_is_pending_and_no_refusal(reason: Reason) -> None:
+    """The summary counts changes withheld by a write block as pending by kind, and other refusals as refused."""
+    message, brief = HOLDERS[reason]
+    held = Issue(
+        reason, message, withheld=(UpdateConfig((RETENTION_CHANGE,)), AddPartitions(1, (1,), ((2,),), SAFE_ASSESSMENT))
+    )
+    other = Issue(Reason.FEWER_PARTITIONS, "has 6 partitions, wanted 3")
+    adopted = Issue(reason, message, withheld=(TakeOwnership(),))
+    findings = ((held,), (held, other), (adopted,))
+    topics = [existing_topic_plan(f"t{number}", findings=found) for number, found in enumerate(findings)]
+    closed = replace(plan(*topics), write_block=WriteBlock(reason, message))
+    counted = "2 to grow, 2 to configure, 1 record only, held back"
+    assert (
+        format_summary_line(TextLayout(width=500), count_plan(closed))
+        == f"Plan: {counted}: {brief}; 1 refused, 812 unchanged."
+    )
+    busy = replace(plan(existing_topic_plan("a", UpdateConfig((RETENTION_CHANGE,)))), cluster="us", unchanged=0)
+    both = format_summary_line(TextLayout(width=500), count_plans([closed, busy]), "All 2 clusters")
+    assert both == f"All 2 clusters: 1 to configure; {counted}: prod-eu: {brief}; 1 refused, 812 unchanged."
+    twice = format_summary_line(
+        TextLayout(width=500), count_plans([closed, replace(closed, cluster="us")]), "All 2 clusters"
+    )
+    assert ", held back: on 2 clusters; 2 refused, 1,624 unchanged." in twice
+
+
+def _fault(name: str, message: str) -> TopicPlan:
+    return replace(existing_topic_plan(name), notices=(Issue(Reason.EXISTING_PROBLEM, message),))
+
+
+def test_faults_that_stand_are_warnings() -> None:
+    """Existing problems are warnings: shared ones once, the most frequent first, the first five kinds and the number of
+    others.
+    """
+    found = plan(_fault("a", "rotten"), *(_fault(f"b{number:02}", "mouldy") for number in range(20)))
+    assert render_plan(found) == (
+        "  warning          20 topics: mouldy\n"
+        "                   b00, b01, b02, b03, b04, b05, b06, b07, b08, b09, b10,\n"
+        "                   ... 9 more\n"
+        "  warning          a: rotten\n"
+        "\nNo changes: 812 topics match their manifests.\n"
+    )
+    lines = render_plan(plan(*(_fault(f"t{number:04}", f"fault {number}") for number in range(1005)))).splitlines()
+    assert lines[:5] == [f"  warning          t000{number}: fault {number}" for number in range(5)]
+    assert lines[5] == "  warning          1,000 more (-v shows them)"
+    assert "      warning      rotten\n" in render_plan(found, verbose=True)
+
+
+def test_many_brokers_are_shown_by_rack() -> None:
+    """Beyond twenty brokers the table has a row per rack; with ``--verbose`` it has all brokers."""
+    brokers = tuple(Broker(number, "ab"[number % 2]) for number in range(30))
+    found = replace(
+        plan(TopicPlan("a", changes=(CreateTopic(((0, 1), (1, 2)), {}),))),
+        brokers=brokers,
+        load={broker.id: Load(1, 2) for broker in brokers},
+    )
+    short = format_plans([found], TextLayout())
+    assert (
+        "      rack a (15 brokers)  15 -> 16          30 -> 32\n      rack b (15 brokers)  15 -> 16          30 -> 32\n"
+    ) in short
+    assert format_plans([found], TextLayout(verbose=True)).count("(rack ") == 30
+
+
+@pytest.mark.parametrize(
+    ("brokers", "words"),
+    [
+        ((), "no brokers"),
+        ((Broker(1), Broker(2)), "2 brokers without racks"),
+        ((Broker(1, "a"), Broker(2)), "2 brokers in 1 rack (1 without)"),
+        ((Broker(1, ""),), "1 broker in 1 rack"),
+    ],
+)
+def test_the_header_counts_brokers_and_racks(brokers: tuple[Broker, ...], words: str) -> None:
+    """The header has the number of brokers and racks; an empty rack name is a rack."""
+    found = Plan(cluster="", cluster_id="", brokers=brokers)
+    assert format_plans([found], TextLayout()).startswith(f"cluster without id, {words}, no controller\n")
+
+
+@pytest.mark.parametrize(
+    ("controller", "epoch", "mode", "words"),
+    [
+        (None, 0, ClusterMode.ZOOKEEPER, "no controller"),
+        (None, 7, ClusterMode.KRAFT, "no controller"),
+        (1, 0, ClusterMode.KRAFT, "controller not known"),
+        (1, 7, ClusterMode.KRAFT, "controller 1, epoch 7"),
+        (1, 0, ClusterMode.ZOOKEEPER, "controller 1, epoch 0"),
+    ],
+)
+def test_the_header_has_the_controller_as_far_as_it_is_known(
+    controller: int | None, epoch: int, mode: ClusterMode, words: str
+) -> None:
+    """Brokers in KRaft mode name any of themselves as controller, so that one without an epoch is not shown."""
+    found = Plan(
+        cluster="", cluster_id="", controller=controller, controller_epoch=epoch, config_rules=ConfigRules(mode=mode)
+    )
+    assert format_plans([found], TextLayout()).startswith(f"cluster without id, no brokers, {words}\n")
+
+
+def test_a_cluster_with_a_long_name_has_it_on_a_line_of_its_own() -> None:
+    """The header of a cluster with a name of half a page stays within the page."""
+    text = format_plans([replace(plan(), cluster="c" * 200)], TextLayout(spare_width=0))
+    assert text.startswith("c" * 80 + "\n" + "c" * 80 + "\n" + "c" * 40 + "\n    cluster ID,")
+
+
+def test_summaries_break_between_their_parts() -> None:
+    """A summary longer than a line breaks after a comma."""
+    found = replace(plan(existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,)))), orphans=("a",))
+    assert "Plan: 1 to configure, 812 unchanged,\n1 not in the given paths.\n" in render_plan(found, width=44)
+
+
+def test_colour_changes_nothing_but_colour() -> None:
+    """A coloured plan without its ANSI sequences equals the plain plan, which has none."""
+    grow = AddPartitions(6, (1, 2, 3), spread_replicas(12)[6:], KEY_REMAPPING_RISK)
+    found = plan(
+        existing_topic_plan("clicks", grow, UpdateConfig((RETENTION_CHANGE,))),
+        existing_topic_plan("b", findings=(Issue(Reason.FROZEN, "x"),)),
+    )
+    plain, coloured = format_plans([found], TextLayout()), format_plans([found], TextLayout(use_color=True))
+    assert "\x1b" not in plain
+    assert "\x1b[1;31mDataLoss\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+ANY = st.text(st.characters(), min_size=1, max_size=300)
+
+
+@given(name=ANY, value=ANY, rack=ANY, message=ANY, verbose=st.booleans(), width=st.integers(60, 140))
+def test_whatever_a_cluster_holds_only_printable_text_comes_out(
+    name: str, value: str, rack: str, message: str, verbose: bool, width: int
+) -> None:
+    """Control characters, ANSI, direction marks and surrogates never reach a terminal, and no line exceeds the page.
+
+    The option of a consent is one line, so that it can be copied.
+    """
+    items = (
+        ConfigItem(name, value, value, RiskAssessment(Risk.DATA_LOSS, message)),
+        ConfigItem(value, None, name, SAFE_ASSESSMENT),
+    )
+    finding = Issue(Reason.NOT_ADOPTED, message, (name,), value, (CreateTopic(((1, 2),), {name: value}),))
+    found = Plan(
+        cluster=name,
+        cluster_id=value,
+        brokers=(Broker(1, rack[:20]),),
+        topics=(
+            replace(existing_topic_plan(name, UpdateConfig(items), findings=(finding,)), notices=(finding,)),
+            TopicPlan(value, changes=(CreateTopic(((1, 2),), {name: value}),)),
+        ),
+        orphans=(name,),
+        warnings=(message,),
+        write_block=WriteBlock(Reason.FROZEN, message),
+    )
+    lines = format_plans([found], TextLayout(width=width, verbose=verbose, spare_width=0)).split("\n")
+    assert all(line.isprintable() for line in lines)
+    assert max(len(line) for line in lines if "--allow-risk" not in line) <= max(width, 80)
+
+
+# Short forms: a line for each topic, or the summary only.
+
+LOSSES = "1 change may lose data:{}\n    old\n"
+
+
+def mixed() -> Plan:
+    """Return a plan with topics that are created, deleted, grown and partly refused, refused, noticed, and
+    unchanged.
+    """
+    seen = builders.state(topic("old"), topic("clicks"), topic("theirs", record=None), topic("same"))
+    wanted = [
+        spec("orders"),
+        spec("old", ensure="Absent"),
+        spec("clicks", partitions=6, replicationFactor=3),
+        spec("theirs", partitions=6),
+        spec("same"),
+    ]
+    return builders.plan(seen, *wanted)
+
+
+TS = [f"t{number}" for number in range(9)]
+
+
+def test_many_topics_have_a_line_each() -> None:
+    """Text that a full plan shows once for many topics appears at each topic."""
+    found = format_topic_lines(
+        [builders.plan(builders.state(*(topic(f"t{n}", record=None) for n in range(9))), *map(spec, TS))], TextLayout()
+    )
+    assert [line.split()[:2] for line in found.splitlines() if line.startswith("  ")] == [["=", name] for name in TS]
+
+
+def test_only_how_plans_end() -> None:
+    """One plan has its usual summary; several have the names of their clusters and a total."""
+    one, idle = mixed(), builders.plan(builders.state(topic("same")), spec("same"))
+    end = "1 to create, 1 to grow, 1 to delete, 2 refused, 1 unchanged.\n"
+    assert format_summaries([one], TextLayout(), applying=True) == f"Plan: {end}" + LOSSES.format("")
+    assert format_summaries([one, replace(idle, cluster="test")], TextLayout(), applying=True) == (
+        f"prod: {end}{LOSSES.format('')}"
+        "test: no changes, 1 topic matches its manifest.\n"
+        "\n"
+        "All 2 clusters: 1 to create, 1 to grow, 1 to delete, 2 refused, 2 unchanged.\n"
+    )
+    assert format_summaries([], TextLayout()) == format_topic_lines([], TextLayout()) == ""
+
+
+def test_a_closed_cluster_is_named() -> None:
+    """A write block is in the header of the one form, and beside the summary in the other."""
+    closed = replace(mixed(), write_block=WriteBlock(Reason.FROZEN, "the cluster is frozen: until noon"))
+    assert "write block: Frozen" in format_topic_lines([closed], TextLayout())
+    first = format_summaries([closed], TextLayout()).splitlines()[0]
+    assert first == "prod: write block: Frozen: the cluster is frozen: until noon; nothing is written"
+
+
+def test_names_that_a_terminal_would_obey_are_escaped() -> None:
+    """Names with control characters are escaped in short forms too."""
+    assert "\x1b" not in format_topic_lines([replace(mixed(), cluster="\x1b[2J")] * 2, TextLayout())
+    assert "\x1b" not in format_summaries([replace(mixed(), cluster="\x1b[2J")] * 2, TextLayout())

@@ -9,18 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import PositionedSource, topic
-from support.plans import (
-    DATA_LOSS_RISK,
-    KEY_REMAPPING_RISK,
-    OWN_RECORD,
-    RETENTION_CHANGE,
-    existing_topic_plan,
-    plan,
-    render_plan,
-)
+from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan, plan, render_plan
 from topiarist.errors import Reason
 from topiarist.kafka.types import UNPLACED
-from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
+from topiarist.model.moves import LeaderChange, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -40,7 +32,6 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.model.spec import ValueOrigin
-from topiarist.model.state import OwnershipRecord
 from topiarist.output.groups import GroupedItems, group_items
 from topiarist.output.text.layout import TextLayout, format_value
 from topiarist.output.text.plan import (
@@ -213,25 +204,6 @@ def test_a_change_that_also_adopts_keeps_its_block() -> None:
     assert not grouped.has_own_block(existing_topic_plan("a"))
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "action"),
-    [(None, "default", "adopt"), ("team", "default", "take ownership from team"), ("default", "default", "")],
-)
-def test_the_action_on_a_record_in_words(before: str | None, after: str, action: str) -> None:
-    """Without an owner a topic is adopted, from another one it is taken, and from the same one it is kept."""
-    seen = topic("a", 3, **{"record": None} if before is None else {"owner": before})
-    found = TopicPlan("a", seen, None, OwnershipRecord(after), (TakeOwnership(),))
-    only = f"{action} (ownership record only)" if action else "update the ownership record"
-    assert view_topic(found).action == only
-    assert view_topic(found).record == ""
-    both = replace(found, changes=(CONFIGURE,))
-    too = f"{action}: the ownership record is written too" if action else ""
-    assert view_topic(both).record == too
-    assert view_topic(replace(both, observe_only=True)).record == ""
-    assert view_topic(replace(both, record_after=None)).record == ""
-    assert view_topic(replace(both, before=None)).record == ""
-
-
 def test_the_risk_of_one_assessment_has_no_subject() -> None:
     """One explanation stands alone; several name their subjects, and their risks if these differ."""
     low = RiskAssessment(Risk.DISRUPTIVE, "slow")
@@ -245,63 +217,6 @@ def test_the_risk_of_one_assessment_has_no_subject() -> None:
     ):
         found = [line[19:] for line in format_risks(TextLayout(), pairs)]
         assert found == lines
-
-
-def test_an_explanation_that_a_refusal_has_already_is_left_out() -> None:
-    """What the message of a refusal says is not said again as the risk of the withheld change."""
-    held = (UpdateConfig((RETENTION_CHANGE, ConfigItem("x", "1", "2", KEY_REMAPPING_RISK))),)
-    issue = Issue(Reason.DATA_LOSS, f"may lose data: {DATA_LOSS_RISK.explanation}", withheld=held)
-    text = render_plan(plan(existing_topic_plan("a", findings=(issue,))))
-    assert text.count("messages older than 1 hour") == 1
-    assert "      risk         keys map to other partitions\n" in text
-
-
-def test_a_safe_key_beside_a_risky_one_leaves_the_risk_its_name() -> None:
-    """The explanation of a risk names its key as soon as another key changes, also a safe one."""
-    both = UpdateConfig((SHARED, RETENTION_CHANGE))
-    text = render_plan(plan(existing_topic_plan("a", both)))
-    assert "      risk         retention.ms: messages older than 1 hour will be deleted\n" in text
-
-
-def test_a_move_shows_only_the_risk_that_its_lines_lack() -> None:
-    """The copies of a move are in its heading, so that its risk is only what fewer replicas mean."""
-    text = render_plan(plan(existing_topic_plan("a", MOVE)))
-    assert "      risk " not in text
-    fewer = MoveReplicas((ReplicaMove("a", 0, (1, 2, 3), (1,), (MoveKind.FACTOR,)),), KEY_REMAPPING_RISK)
-    assert "      risk         " in render_plan(plan(existing_topic_plan("a", fewer)))
-
-
-def test_the_usage_of_a_topic_stands_in_its_block_only() -> None:
-    """Usage is shown with changes and refusals, and not with a topic that has only notices."""
-    noticed = replace(
-        existing_topic_plan("a"), usage=("read by 2\x1b groups",), notices=(Issue(Reason.IGNORED, "ignored"),)
-    )
-    assert "usage" not in render_plan(plan(noticed), verbose=True)
-    refused = replace(noticed, refusals=(Issue(Reason.NOT_ADOPTED, "no"),))
-    assert "      usage        read by 2\\x1b groups\n" in render_plan(plan(refused))
-
-
-def test_notices_below_a_shared_block_point_to_it() -> None:
-    """With ``-v`` the notices of a topic in a group refer to the group above."""
-    topics = [
-        replace(existing_topic_plan(name, UpdateConfig((SHARED,))), notices=(Issue(Reason.UNMANAGED, "left alone"),))
-        for name in "abcd"
-    ]
-    text = render_plan(plan(*topics), verbose=True)
-    assert "  . a              see above\n      note         left alone\n" in text
-    own = replace(existing_topic_plan("a", GROW), notices=(Issue(Reason.UNMANAGED, "left alone"),))
-    assert "left alone" not in render_plan(plan(own))
-    assert "      note         left alone\n" in render_plan(plan(own), verbose=True)
-
-
-def test_records_are_only_noted_for_their_owner() -> None:
-    """A record that changes hands is one block for those that come from one owner."""
-    topics = [
-        TopicPlan(name, topic(name, owner=owner), OwnershipRecord(owner), OWN_RECORD, (TakeOwnership(),))
-        for owner in ("x", "y")
-        for name in (f"{owner}{at}" for at in range(4))
-    ]
-    assert list(group_items(plan(*topics)).ownership_actions) == ["take ownership from x", "take ownership from y"]
 
 
 def lines_of(*rows: tuple[str, str | None, str | None, str], width: int = 80, color: bool = False) -> list[str]:
@@ -328,12 +243,6 @@ def test_a_key_has_its_sign_its_values_and_its_units(before: str | None, after: 
     """A line has the values before and after, both in one unit if one of them has a unit, and the note."""
     assert lines_of(("k.ms", before, after, "why")) == [line]
     assert lines_of(("k.ms", before, after, "")) == [line.removesuffix("  why")]
-
-
-def test_a_size_beside_a_converted_one_is_in_bytes() -> None:
-    """A number of bytes that needs no conversion is called bytes beside one that is converted."""
-    line = "~ segment.bytes  500 -> 1048576  (500 bytes -> 1 MiB)"
-    assert lines_of(("segment.bytes", "500", "1048576", "")) == [line]
 
 
 def test_signs_have_colors_and_keys_a_column() -> None:
@@ -426,10 +335,3 @@ def test_sixteen_partitions_are_shown_whole(change: Callable[[int], Change]) -> 
         assert len(re.findall(r"\d:? \[?1", text)) == shown
         assert text.endswith("... 2 more") is (shown < count)
         assert text.removeprefix("+ ").startswith(" ") is (shown == count)
-
-
-def test_units_of_one_value_come_with_those_of_the_other() -> None:
-    """A value that needs no conversion has its unit beside one that is converted, and none alone."""
-    for before, after, units in (("1000", "250", "  (1 second -> 250 ms)"), ("200", "250", "")):
-        item = ConfigItem("retention.ms", before, after, SAFE_ASSESSMENT)
-        assert format_config_lines(TextLayout(), [(item, "")]) == [f"~ retention.ms  {before} -> {after}{units}"]
