@@ -470,6 +470,7 @@ def test_a_policy_marks_every_cluster() -> None:
     assert kept.marked() == [UNASSIGNED, "a", "b"]
     assert kept.seen(policy, generation=2) == [UNASSIGNED, "a", "b"]
     assert kept.seen(policy, status={"observedGeneration": 2}, generation=2) == []
+    assert kept.seen(policy, labels={"team": "platform"}, generation=2) == []  # no rule reads those of a Policy
     kept.remove(kept.policies[policy.name])
     assert kept.marked() == [UNASSIGNED, "a", "b"]
     assert kept.parsed_policies() == []
@@ -744,6 +745,7 @@ def test_a_topic_of_another_release_is_not_homeless() -> None:
     assert kept.seen(elsewhere) == [UNASSIGNED]
     kept.upsert(elsewhere)
     assert [*kept.untargeted_topics()] == [lost, other]
+    assert kept.other_release_owners() == {}  # a Cluster of another namespace is in nobody's way
     kept.remove(elsewhere)
     assert kept.marked() == [UNASSIGNED]
     assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]

@@ -160,7 +160,7 @@ async def test_a_watch_asks_for_bookmarks_and_is_not_counted() -> None:
         assert api.requests == {}
     (words,) = asked
     assert (words["watch"], words["allowWatchBookmarks"], words["resourceVersion"]) == ("true", "true", "5")
-    assert words["fieldSelector"] == "metadata.namespace!=shop"
+    assert (words["fieldSelector"], words["timeoutSeconds"]) == ("metadata.namespace!=shop", "600")
 
 
 @real_time

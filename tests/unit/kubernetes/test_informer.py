@@ -225,6 +225,20 @@ async def test_one_request_without_an_answer_is_an_outage() -> None:
 
 
 @virtual_time
+async def test_objects_of_one_name_in_two_namespaces_are_two() -> None:
+    """The one that a later list lacks is removed."""
+    server, removed = Server("a"), list[Resource]()
+    twin = {**server.bodies["a"], "metadata": {**server.bodies["a"]["metadata"], "namespace": "pay", "uid": "twin"}}
+    server.bodies["twin"] = twin
+    api = cast(KubernetesClient, server)
+    informer = Informer(api, PATH, parse_resource, lambda *_: None, removed.append, lambda: None)
+    await informer.refresh()
+    del server.bodies["twin"]
+    await informer.refresh()
+    assert [each.namespace for each in removed] == ["pay"]
+
+
+@virtual_time
 async def test_a_list_that_is_late_brings_no_old_version_back() -> None:
     """Without an outage nothing was restored: what is known keeps its version, and so does what is listed."""
 

@@ -456,7 +456,11 @@ async def test_the_definition_may_come_later_and_go() -> None:
     assert server.listed == []  # no Cluster wants them
     store.upsert(resource_bodies.cluster(**SOURCES))
     await asyncio.sleep(1)
-    assert reason_of(found.problem()) is Reason.PREREQUISITE_MISSING
+    problem = found.problem()
+    assert problem
+    assert problem.reason is Reason.PREREQUISITE_MISSING
+    assert str(problem).startswith("the API server does not serve KafkaTopics (kafkatopics.kafka.strimzi.io): install")
+    assert problem.hint.startswith("install Strimzi's definition")
     given = resource_bodies.kafka_topic("orders")
     server.bodies = [
         {
@@ -723,6 +727,12 @@ async def test_a_kafka_topic_that_cannot_be_read_says_why() -> None:
     assert api.writes == ["InvalidManifest"]
     assert "spec.config.retention.ms" in api.body["status"]["conditions"][0]["message"]
     assert "orders ValidationFailed" in api.events
+    # An earlier release could read it, and its status is of this generation.
+    api.body |= {"status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}]}}
+    api.body["metadata"]["managedFields"] = [{"manager": OURS, "time": at(50), "fieldsV1": {"f:status": {}}}]
+    api._changed()
+    await passes_over(api, MINE)
+    assert api.writes == ["InvalidManifest", "InvalidManifest"]
 
 
 @virtual_time
