@@ -122,7 +122,7 @@ def test_the_topic_of_records_is_kept() -> None:
     home = resource_bodies.cluster()
     assert "recordsTopicId" not in summary(home, ReconcileResult([], builders.state()))
     first = summary(home, ReconcileResult([], replace(builders.state(), records_topic_id="t")))
-    assert first["recordsTopicId"] == "t"
+    assert (first["recordsTopicId"], first["clusterId"], first["brokers"]) == ("t", builders.CLUSTER_ID, 6)
     lost = TopiaristError(Reason.RECORDS_LOST, "another id")
     second = summary(resource_bodies.updated_body(home, status=first), ReconcileResult([], error=lost))
     assert second["recordsTopicId"] == "t"

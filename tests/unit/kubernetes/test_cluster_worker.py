@@ -619,6 +619,18 @@ def test_a_session_that_failed_is_not_used_again() -> None:
     assert found.session.closed == 3
 
 
+def test_limits_hold_what_a_group_uses_too_much() -> None:
+    """The limits of Policies and of the Cluster count the topics of all namespaces that the cluster has."""
+    limit = {"name": "few", "per": "Namespace", "topics": 1}
+    body = resource_bodies.body("Policy", "quota", {"limits": [limit]})
+    found = world(
+        *(resource_bodies.topic("a"), resource_bodies.topic("b"), parse_resource(body)), state=builders.state()
+    )
+    reasons = {topic: [reason for reason, _ in refusals] for topic, refusals in told(found.look()).items()}
+    assert reasons == {"a": [Reason.LIMIT_EXCEEDED], "b": [Reason.LIMIT_EXCEEDED]}
+    assert found.topics == set()
+
+
 def test_policies_hold_what_they_deny() -> None:
     """All of it if one cannot be read."""
     law = resource_bodies.policy("law", {"expression": "topic.partitions < 3"})

@@ -42,7 +42,7 @@ from topiarist.kubernetes.status_writer import (
 )
 from topiarist.kubernetes.topic_status import topic_status
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import CreateTopic, Issue, TakeOwnership, TopicPlan
+from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, CreateTopic, Issue, TakeOwnership, TopicPlan, UpdateConfig
 from topiarist.model.state import ClusterState, OwnershipRecord, WriteBlock
 
 # Finalizers of Topics: which Topics carry topiarist's finalizer, and for how long.
@@ -491,6 +491,17 @@ def test_an_event_is_about_a_write_of_the_operator(result: Result, count: int) -
     plan = TopicPlan("orders", changes=(CreateTopic(builders.spread_replicas(3), {}),))
     found = make_result(resource_bodies.topic("orders"), SyncState.CHANGED)
     assert len([*topic_events("prod", {}, found._replace(plan=plan, outcome=Outcome("orders", result)))]) == count
+
+
+def test_other_changes_are_told_while_replicas_move() -> None:
+    """Only the moves themselves are told at their start and at their end."""
+    item = ConfigItem("flush.ms", "1", "2", SAFE_ASSESSMENT)
+    plan = TopicPlan("orders", builders.topic("orders"), changes=(UpdateConfig((item,)),))
+    found = make_result(resource_bodies.topic("orders"), SyncState.MOVING, moves=TopicMoves(1, 1, 1, 1))
+    done = found._replace(plan=plan, outcome=Outcome("orders", Result.DONE))
+    told = [event.reason for event in topic_events("prod", {}, done)]
+    assert told[0] == "MovesStarted"
+    assert len(told) == 2
 
 
 def test_a_cluster_that_a_topic_leaves_is_a_warning() -> None:

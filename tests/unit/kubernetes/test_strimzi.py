@@ -247,6 +247,21 @@ def test_who_answers_keeps_them(seconds: float, writes: dict[str, str], expected
     assert verdict_of(seconds, resource_bodies.kafka_topic("a", writes=writes)) == [expected]
 
 
+def test_what_keeps_a_kafka_topic_says_what_to_do() -> None:
+    """A topic operator in a Kafka resource, another client that writes, and another name than before."""
+    declared = resource_bodies.kafka_topic("a")
+    written = resource_bodies.kafka_topic("b", writes={STRIMZI: at(2)}, meta={"namespace": "pay"})
+    ours = {OURS: at(0)}
+    renamed = resource_bodies.kafka_topic(
+        "c", topicName="new", status={"topicName": "old"}, writes=ours, meta={"namespace": "ads"}
+    )
+    found = judge([declared, written, renamed], {("shop", "prod")}, CREATED + timedelta(seconds=60))
+    hints = [verdict.issue.hint for verdict in found.values() if verdict.issue]
+    assert hints[0].startswith("remove spec.entityOperator.topicOperator from Kafka prod")
+    assert hints[1]
+    assert hints[2] == "set it back, and create another KafkaTopic for the new name"
+
+
 def test_one_is_asked_for_all() -> None:
     """Its verdict holds for its namespace and cluster: later KafkaTopics are served at once, others are not judged."""
     old = {STRIMZI: at(0)}
