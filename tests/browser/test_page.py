@@ -486,3 +486,27 @@ def test_a_report_of_the_command_opens(browser: Browser, tmp_path: Path) -> None
         ]
         assert set(zip(*columns, strict=True)) == sample.expected
         assert made.console_messages == []
+
+
+def test_clusters_stand_side_by_side_for_a_topic_or_a_team(browser: Browser, demo: Path) -> None:
+    """The matrix has the values that differ; a topic and a team select, and all their values can be shown."""
+    with open_page(browser, generated_reports.page_path(demo)) as made:
+        section = made.page.locator("#between")
+        rows = section.locator("tbody tr")
+        assert section.locator("thead th").all_text_contents() == ["Topic", "Field", "prod-eu", "prod-us", "test"]
+        expect(rows).to_have_count(10)
+        section.get_by_label("Topic").fill("CLICK")
+        expect(rows).to_have_count(1)
+        assert rows.first.locator("td").all_inner_texts()[2:] == [
+            "2592000000 (30 days)",
+            "604800000 (7 days)",
+            "604800000 (7 days)",
+        ]
+        section.get_by_label("Show").select_option("all values")
+        assert len({row.partition("\n")[0] for row in rows.all_inner_texts()}) == 1
+        assert rows.count() > 2
+        section.get_by_label("Topic").fill("")
+        section.get_by_label("Responsible").select_option("billing")
+        assert {text.split("\n")[1] for text in rows.locator("td:first-child").all_inner_texts()} == {"billing"}
+        section.get_by_label("Topic").fill("no such topic")
+        expect(section.get_by_role("status")).to_have_text("0 values selected.")

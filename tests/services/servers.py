@@ -209,18 +209,20 @@ class Tansu:
 
     def __enter__(self) -> Self:
         self._process.start()
-        assert self._process.wait_ready(self._accepts), f"port {self._address[1]} was taken"
+        assert self._process.wait_ready(lambda: accepts(self._address)), f"port {self._address[1]} was taken"
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
 
-    def _accepts(self) -> bool:
-        try:
-            socket.create_connection(self._address).close()
-        except OSError:
-            return False
-        return True
+
+def accepts(address: tuple[str, int]) -> bool:
+    """Return whether a server takes connections."""
+    try:
+        socket.create_connection(address).close()
+    except OSError:
+        return False
+    return True
 
 
 def main() -> int:

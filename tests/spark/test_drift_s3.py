@@ -1,4 +1,4 @@
-"""Reports from S3 to S3: by one process through s3fs, and by Spark through s3a, on a server that speaks S3."""
+"""Reports from S3 to S3 by Spark through s3a, on a server that speaks S3."""
 
 from __future__ import annotations
 
@@ -48,19 +48,6 @@ def report(fleet: DriftedFleet, bucket: Bucket) -> Report:
         assert (done.returncode, messages) == (1, [])
 
     return run
-
-
-def test_a_process_and_a_pool_report_from_s3_to_s3(fleet: DriftedFleet, bucket: Bucket, report: Report) -> None:
-    """Both write the same report and the same history; nothing else is left in the bucket."""
-    for jobs in ("1", "2"):
-        for _ in range(2):
-            report("s3", f"pool-{jobs}", "--jobs", jobs, "--history", f"s3://fleet/history-{jobs}")
-        found = bucket.read_report(f"pool-{jobs}")
-        assert {*found} >= {"summary.json", "findings.jsonl", "report.html"}
-        assert found["findings.jsonl"].count(b"\n") == len(fleet.expected)
-        assert len(bucket.list_keys(f"history-{jobs}/runs")) == 1
-    assert bucket.read_report("pool-1") == bucket.read_report("pool-2")
-    assert bucket.list_keys(".topiarist") == []
 
 
 def test_spark_reports_from_s3_to_s3(bucket: Bucket, report: Report) -> None:

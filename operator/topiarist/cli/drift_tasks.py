@@ -5,14 +5,15 @@ clusters as they are now. What a way does not repair is named on stderr, with th
 
 ``--between dev,stage,prod`` needs no manifests. It reads each cluster once, or its snapshot, and prints a matrix: a row
 for each field of each topic, a column for each cluster. Of topics that ``--topic`` or ``--selector`` selects it has all
-values, else those that differ.
+values, else those that differ. With ``--out`` the matrix is a part of a report instead.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,16 @@ from topiarist.cli import formats, terminal
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
-from topiarist.text import format_count, quote
+from topiarist.text import format_count, printable_path, quote
 
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
-    from topiarist.drift.cross_cluster import ValueRow
     from topiarist.drift.findings import FindingRow
     from topiarist.drift.repair import Unfixed
+    from topiarist.drift.rows import RowOptions
+    from topiarist.drift.rules import Codeowners
+    from topiarist.drift.snapshots import ClusterInput, SnapshotInventory
+    from topiarist.drift.task import Shipped
     from topiarist.runs.inputs import RunInputs
 
 _ACCEPTING = ("accept", "baseline")
@@ -183,11 +187,17 @@ def _log_unfixed(unfixed: Sequence[Unfixed]) -> None:
 
 def compare_between(given: Any, settings: Settings) -> Exit:
     """Compare the clusters that ``--between`` names, print the matrix, and return the exit code of the command."""
-    from topiarist.drift.cross_cluster import compare_values
+    from topiarist.drift.cross_cluster import compare_values, make_comparison
+    from topiarist.drift.rows import RowOptions
     from topiarist.runs.inputs import require_addresses
     from topiarist.runs.sessions import ClusterSessions
 
-    names = _parse_names(given)
+    names = parse_names(given.between)
+    if given.live == bool(given.snapshots) or len(given.snapshots) > 1:
+        raise click.UsageError("with --between, give either --live or --snapshots, once")
+    if any((given.previous, given.history, given.fix, given.fail_on)):
+        message = "--between without --out prints a comparison: give no --previous, --history, --fix or --fail-on"
+        raise click.UsageError(message)
     settings = replace(settings, snapshot="".join(given.snapshots))
     desired = _load_desired(settings)
     clusters = {name: _find_cluster(name, desired) for name in names}
@@ -199,21 +209,76 @@ def compare_between(given: Any, settings: Settings) -> Exit:
     is_selected = _make_selector(clusters, desired, settings)
     rows = [*compare_values({name: states[name] for name in names}, is_selected)]
     shown = rows if settings.selection.text else [row for row in rows if row.differs]
-    terminal.print_result(BETWEEN_FORMATS[given.form](names, rows, shown))
+    teams = _find_teams(names, desired, RowOptions(owner_label=given.owner_label, codeowners=_load_owners(given)))
+    terminal.print_result(BETWEEN_FORMATS[given.form](make_comparison(names, rows, shown, teams)))
     return Exit.CHANGES if given.exit_code and any(row.differs for row in rows) else Exit.DONE
 
 
-def _parse_names(given: Any) -> list[str]:
-    names = [name.strip() for name in given.between.split(",")]
+def parse_names(between: str) -> list[str]:
+    """Return the clusters that ``--between`` names. Raises ``UsageError``."""
+    names = [name.strip() for name in between.split(",")]
     if len(names) < 2 or len({*names}) < len(names) or not all(names):
-        message = f"--between: found {quote(given.between)}, wanted two or more clusters, each once, such as dev,prod"
-        raise click.UsageError(message)
-    if given.live == bool(given.snapshots) or len(given.snapshots) > 1:
-        raise click.UsageError("with --between, give either --live or --snapshots, once")
-    if any((given.out, given.previous, given.history, given.fix, given.fail_on)):
-        message = "--between prints a comparison: give no --out, --previous, --history, --fix or --fail-on"
+        message = f"--between: found {quote(between)}, wanted two or more clusters, each once, such as dev,prod"
         raise click.UsageError(message)
     return names
+
+
+def _load_owners(given: Any) -> Codeowners | None:
+    from topiarist.drift.rules import load_codeowners
+
+    return load_codeowners(given.codeowners) if given.codeowners else None
+
+
+def _find_teams(names: Sequence[str], desired: Desired | None, row_options: RowOptions) -> dict[str, str]:
+    """Return who is responsible by topic; on the first of the clusters that declare the topic."""
+    from topiarist.drift.rows import RowCompleter
+
+    if desired is None:
+        return {}
+    completer = RowCompleter(desired, row_options)
+    specs = (spec for name in reversed(names) for spec in desired.specs[name])
+    return {spec.topic: completer.find_responsible(spec) for spec in specs}
+
+
+def compare_for_report(
+    given: Any, settings: Settings, shipped: Shipped, inventory: SnapshotInventory | None
+) -> dict[str, Any]:
+    """Return the comparison of the clusters that ``--between`` names, for a report; live ones are read for it."""
+    from topiarist.drift.cross_cluster import compare_values, make_comparison
+
+    names, desired = parse_names(given.between), shipped.desired
+    clusters = {name: _find_cluster(name, desired) for name in names}
+    inputs = {each.cluster: each for each in _read_inputs(clusters, settings, shipped.as_of, inventory)}
+    states = {name: inputs[name].state for name in names}
+    read = {name: state for name, state in states.items() if state}
+    is_selected = _make_selector(clusters, desired, settings)
+    rows = [*compare_values(read, is_selected, lambda cluster, topic: inputs[cluster].may_lack(topic))]
+    teams = _find_teams(names, desired, shipped.row_options)
+    return make_comparison(names, rows, rows, teams, [name for name in names if name not in read])
+
+
+def _read_inputs(
+    clusters: Mapping[str, ClusterSpec], settings: Settings, as_of: str, inventory: SnapshotInventory | None
+) -> Iterator[ClusterInput]:
+    """Yield the input of each cluster: of its snapshot, or without an inventory of the cluster."""
+    from topiarist.adapters.snapshots.codec import parse_time
+    from topiarist.adapters.snapshots.lenient_reader import CachingReader
+    from topiarist.drift.equality import EqualTopics
+    from topiarist.drift.snapshots import PARQUET_SUFFIX, ClusterInput, read_snapshot
+    from topiarist.drift.task import ConnectOptions, read_live_cluster
+
+    if inventory is None:
+        connect_options, now = ConnectOptions(settings.owner, settings.connect_timeout), parse_time(as_of)
+        with ThreadPoolExecutor() as threads:
+            reading = threads.map(lambda spec: read_live_cluster(spec, connect_options, now), clusters.values())
+            yield from (cluster_input for cluster_input, _ in reading)
+        return
+    for name, cluster in clusters.items():
+        lines = inventory.find_lines(name)
+        if lines and lines.snapshot.file.endswith(PARQUET_SUFFIX):
+            message = f"--between: the snapshot of {name} is in {printable_path(lines.snapshot.file)}"
+            raise TopiaristError(Reason.WRONG_USAGE, f"{message}: a matrix is not made of Parquet", "give JSON lines")
+        yield read_snapshot(*lines, cluster, EqualTopics(), CachingReader()) if lines else ClusterInput(name)
 
 
 def _load_desired(settings: Settings) -> Desired | None:
@@ -257,52 +322,38 @@ def _make_selector(
     return is_selected
 
 
-def _count_differences(rows: Sequence[ValueRow]) -> tuple[int, int, int]:
-    """Return the numbers of topics, of topics that differ, and of values that differ."""
-    differing = [row for row in rows if row.differs]
-    return len({row.topic for row in rows}), len({row.topic for row in differing}), len(differing)
-
-
-def _format_text(names: Sequence[str], rows: Sequence[ValueRow], shown: Sequence[ValueRow]) -> str:
-    topics, differing, values = _count_differences(rows)
+def _format_text(comparison: Mapping[str, Any]) -> str:
+    names, rows = comparison["clusters"], comparison["values"]
+    topics, differing, values = (comparison[name] for name in ("topics", "topicsThatDiffer", "valuesThatDiffer"))
     summary = f"{format_count(topics, 'topic')} on {', '.join(names)}: "
     differ = "differs" if differing == 1 else "differ"
     summary += f"{differing:,} {differ} in {format_count(values, 'value')}" if values else "all values are the same"
     lines = [[" ", "topic", "field", *names]]
     lines += [
-        ["*" if row.differs else "", row.topic, row.field, *(_describe(row, name) for name in names)] for row in shown
+        ["*" if row["differs"] else "", row["topic"], row["field"], *(_describe(row, name) for name in names)]
+        for row in rows
     ]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines] if shown else []
+    table = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines] if rows else []
     return terminal.sanitize_lines("\n".join([summary, *([""] if table else []), *table])) + "\n"
 
 
-def _describe(row: ValueRow, name: str) -> str:
+def _describe(row: Mapping[str, Any], name: str) -> str:
     from topiarist.drift.cross_cluster import TOPIC_FIELD
     from topiarist.output.text.layout import with_units
 
-    if name not in row.values:
+    if name not in row["values"]:
         return "-"
-    value = row.values[name]
+    value = row["values"][name]
     if value is None:
-        return "missing" if row.field == TOPIC_FIELD else "not set"
-    return with_units(row.field.removeprefix("config."), value)
+        return "missing" if row["field"] == TOPIC_FIELD else "not set"
+    return with_units(row["field"].removeprefix("config."), value)
 
 
-def _format_json(names: Sequence[str], rows: Sequence[ValueRow], shown: Sequence[ValueRow]) -> str:
+def _format_json(comparison: Mapping[str, Any]) -> str:
     from topiarist.adapters.saved_plans.encode import dumps
 
-    topics, differing, values = _count_differences(rows)
-    return dumps(
-        {
-            "formatVersion": 1,
-            "clusters": [*names],
-            "topics": topics,
-            "topicsThatDiffer": differing,
-            "valuesThatDiffer": values,
-            "values": [row._asdict() for row in shown],
-        }
-    )
+    return dumps(comparison)
 
 
 BETWEEN_FORMATS = {"text": _format_text, "json": _format_json}

@@ -290,14 +290,22 @@ class ValueRow(NamedTuple):
     differs: bool
 
 
-def compare_values(states: Mapping[str, ClusterState], is_selected: Callable[[str], bool]) -> Iterator[ValueRow]:
+def compare_values(
+    states: Mapping[str, ClusterState],
+    is_selected: Callable[[str], bool],
+    may_lack: Callable[[str, str], bool] = lambda cluster, topic: False,
+) -> Iterator[ValueRow]:
     """Yield the fields of all selected topics of any of these clusters, in order of topic.
 
-    The row about the topic itself comes first, and is left out if all clusters have the topic.
+    The row about the topic itself comes first, and is left out if all clusters have the topic. ``may_lack`` returns
+    whether a cluster may have a topic that its state lacks.
     """
     names = {name for state in states.values() for name in (*state.topics, *state.topic_errors)}
     for topic in sorted(name for name in names if is_selected(name)):
-        found = {name: _describe_presence(state, topic) for name, state in states.items()}
+        found = {
+            name: "unreadable" if may_lack(name, topic) else _describe_presence(state, topic)
+            for name, state in states.items()
+        }
         if {*found.values()} != {"present"}:
             yield ValueRow(topic, TOPIC_FIELD, found, len({*found.values()}) > 1)
         shapes = {name: _shape_of(state.topics[topic]) for name, state in states.items() if topic in state.topics}
@@ -321,6 +329,29 @@ def _differ(field: str, values: Sequence[str | None]) -> bool:
     if first is None or None in values:
         return any(value != first for value in values)
     return not all(is_equivalent(key, first, value) for value in values if value is not None)
+
+
+def make_comparison(
+    names: Sequence[str],
+    rows: Sequence[ValueRow],
+    shown: Sequence[ValueRow],
+    teams: Mapping[str, str] = {},
+    unread: Collection[str] = (),
+) -> dict[str, Any]:
+    """Return the document of a comparison: counts of all rows, and the rows that are shown.
+
+    ``teams`` has who is responsible by topic. ``unread`` are those of the clusters that could not be read.
+    """
+    differing = [row for row in rows if row.differs]
+    return {
+        "formatVersion": 1,
+        "clusters": [*names],
+        "unread": [*unread],
+        "topics": len({row.topic for row in rows}),
+        "topicsThatDiffer": len({row.topic for row in differing}),
+        "valuesThatDiffer": len(differing),
+        "values": [{**row._asdict(), "responsible": teams.get(row.topic) or None} for row in shown],
+    }
 
 
 def find_imbalances(cluster: str, loads: Mapping[int, Load], registered: Collection[int]) -> Iterator[dict[str, Any]]:

@@ -209,7 +209,8 @@ class ReportJob(Struct, frozen=True):
 
     ``invalid_documents`` are manifests that were left out. ``repairs`` are the commands that repair findings, by
     the value of ``--fix``. ``on_cluster_done`` is called once for each cluster.
-    ``baseline`` has the findings of the baseline by cluster.
+    ``baseline`` has the findings of the baseline by cluster. ``between`` is the comparison of some clusters with each
+    other; None without one.
     """
 
     shipped: Shipped
@@ -220,6 +221,7 @@ class ReportJob(Struct, frozen=True):
     on_cluster_done: Callable[[], None] = field(default=lambda: None)
     on_read_error: Callable[[str, str], None] = field(default=lambda cluster, message: None)
     baseline: RowsByCluster = field(default_factory=dict)
+    between: Mapping[str, Any] | None = None
 
 
 # The summary of a drift report: ``summary.json`` as a document of plain values.
@@ -505,7 +507,7 @@ def write_report(job: ReportJob, results: Iterable[ClusterResult], folder: Repor
             shown = [*islice(differences, MAX_SHOWN_DIFFERENCES)]
             found = causes.find()
             summary = builder.build(found, len(shown) + sum(1 for _ in differences), shown)
-    folder.commit(summary, found, job.repairs)
+    folder.commit(summary, found, job.repairs, job.between)
     return summary
 
 

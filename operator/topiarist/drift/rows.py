@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote
 
@@ -114,10 +115,25 @@ def is_worse(row: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
     now, before = (find_severity(drift_class, Effect(each["effect"])).value for each in (row, earlier))
     if now != before:
         return SEVERITY_RANK[now] < SEVERITY_RANK[before]
-    if row["actual"] == earlier["actual"] or drift_class in EFFECTS:
+    if row["actual"] == earlier["actual"]:
         return False
+    if drift_class in EFFECTS:
+        return _count_harm(drift_class, row["actual"]) > _count_harm(drift_class, earlier["actual"], unknown=inf)
     moved = assess_finding(DriftFinding(drift_class, row["field"], earlier["actual"], row["actual"]))
     return moved.effect is not Effect.NONE and moved.effect.value == row["effect"]
+
+
+_COUNTED_CLASSES = frozenset({DriftClass.RACKS, DriftClass.DRAINED, DriftClass.STUCK})
+"""Classes with values that begin with the number of partitions or replicas: more of them are worse."""
+
+
+def _count_harm(drift_class: DriftClass, actual: str | None, unknown: float = -inf) -> float:
+    """Return a number that is higher for a worse value of a class; ``unknown`` if the value has none."""
+    found = re.match(r"\d[\d,]*", actual or "")
+    if found and drift_class in _COUNTED_CLASSES:
+        return int(found[0].replace(",", ""))
+    # The widths of a topic, the smallest first: fewer replicas are worse.
+    return -int(found[0].partition(",")[0]) if found and drift_class is DriftClass.WIDTHS else unknown
 
 
 # Rows of findings: the lines of ``findings.jsonl``, from a finding and from what only the manifests know of it.

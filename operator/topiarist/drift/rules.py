@@ -17,7 +17,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -191,7 +191,7 @@ class Codeowners(Struct, frozen=True):
 def load_codeowners(path: str) -> Codeowners:
     """Read the file. Raises ``Unreadable`` if it cannot be read, or is no text."""
     try:
-        lines = read_file(path).decode().splitlines()
+        lines = read_file(path).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         message = f"{printable_path(path)}: found bytes that are no UTF-8, wanted CODEOWNERS"
         raise TopiaristError(Reason.UNREADABLE, message) from None
@@ -220,7 +220,9 @@ def _parse_lines(lines: list[str], is_gitlab: bool, ignored: list[str]) -> Itera
         owners = tuple(words[: next((at for at, word in enumerate(words) if word[0] == "#"), len(words))])
         if wrong := _find_problem(pattern, owners, is_gitlab):
             ignored.append(f"{number}: ignored, as the host of the repository does: {wrong}")
-            continue
+            owners = tuple(filter(_OWNER.match, owners))
+            if not is_gitlab or not owners:  # GitLab ignores only the owners that are none
+                continue
         excludes = pattern[0] == "!"
         regex = _translate(pattern.removeprefix("!"), is_gitlab)
         yield _Rule(section, regex, owners or defaults.get(section, ()), excludes)
@@ -236,6 +238,13 @@ def _find_problem(pattern: str, owners: tuple[str, ...], is_gitlab: bool) -> str
 _WILDCARDS: Mapping[str, str] = {"*": "[^/]*", "?": "[^/]"}
 
 
+def _translate_part(part: str) -> str:
+    """Return the regular expression of a character, a wildcard, or a set in brackets, which GitLab knows."""
+    if len(part) > 1 and part[0] == "[":
+        return "(?!/)" + translate(part)[len("(?s:") : -len(r")\Z")]
+    return _WILDCARDS.get(part) or re.escape(part[-1])
+
+
 def _translate(pattern: str, is_gitlab: bool) -> str:
     """Return the regular expression of a pattern, for paths relative to the root.
 
@@ -248,8 +257,8 @@ def _translate(pattern: str, is_gitlab: bool) -> str:
         if step == "**":
             steps.append("(?:[^/]+/)*")
         else:
-            parts = re.findall(r"\\.|.", step)
-            steps.append("".join(_WILDCARDS.get(each) or re.escape(each[-1]) for each in parts) + "/")
+            parts = re.findall(r"\\.|\[[^\]]+\]|.", step)
+            steps.append("".join(map(_translate_part, parts)) + "/")
     if steps[-1] == "(?:[^/]+/)*":  # all below
         return ("" if is_anchored else "(?:.*/)?") + "".join(steps[:-1]) + "."
     regex = ("" if is_anchored else "(?:.*/)?") + "".join(steps).removesuffix("/")

@@ -10,9 +10,11 @@ from typing import Any
 import click
 import pytest
 
+from topiarist.cli import formats
 from topiarist.cli.main import cli, run
 from topiarist.cli.parameters import Project, UnusedFile, load_project
 from topiarist.errors import InvalidManifests
+from topiarist.schema import load
 
 TOPIC = """apiVersion: topiarist.dev/v1
 kind: Topic
@@ -165,6 +167,12 @@ def test_given_clusters_do_not_remove_a_platform(repository: Path, capsys: pytes
     (repository / "topiarist.yaml").write_text("manifests: [topics]\nplatform: [clusters.yaml]\n")
     assert run(["plan", "--clusters", "clusters.yaml"]) == 2
     assert "cannot be combined with platform in topiarist.yaml:2:1" in capsys.readouterr().err
+
+
+def test_the_project_file_knows_every_format_of_a_plan_and_of_errors() -> None:
+    """The schema of the project file lists the formats of ``plan`` and ``validate``."""
+    known = load.load_schema("project")["properties"]["format"]["enum"]
+    assert {*known} == {*formats.PLAN_FORMATS, *formats.DIAGNOSTIC_FORMATS}
 
 
 def test_a_format_that_a_command_lacks_is_left_out(repository: Path) -> None:

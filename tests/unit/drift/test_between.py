@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema_rs import Draft7Validator
@@ -11,6 +12,7 @@ from jsonschema_rs import Draft7Validator
 from support.drift.small_fleet import cluster_state, owned_topic, topic_document, write_manifests, write_snapshot
 from topiarist.cli.main import run
 from topiarist.drift.cross_cluster import TOPIC_FIELD, ValueRow, compare_values
+from topiarist.drift.outputs import html
 from topiarist.model.state import ReadError, TopicState
 from topiarist.schema import load
 
@@ -142,6 +144,14 @@ def test_the_matrix_of_a_team_has_its_topics(
         "field": "partitions",
         "values": {"dev": "2", "prod": "3"},
         "differs": True,
+        "responsible": None,
+    }
+    assert between(snapshots, "dev,prod", manifests, "--owner-label", "team", "--topic", "*", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["topic"]: row["responsible"] for row in found["values"]} == {
+        "orders": None,
+        "payments": None,
+        "users": "shop",
     }
 
 
@@ -153,7 +163,8 @@ def test_the_matrix_of_a_team_has_its_topics(
         (("--between", "prod,", "--snapshots", "x"), "wanted two or more clusters"),
         (("--between", "a,b"), "give either --live or --snapshots"),
         (("--between", "a,b", "--snapshots", "x", "--snapshots", "y"), "--snapshots, once"),
-        (("--between", "a,b", "--snapshots", "x", "--out", "r"), "give no --out"),
+        (("--between", "a,b", "--snapshots", "x", "--fail-on", "High"), "without --out prints a comparison"),
+        (("m", "--between", "a,a", "--snapshots", "x", "--out", "r"), "each once"),
         (("--between", "a,b", "--snapshots", "x", "--selector", "team=shop"), "labels of manifests"),
         (("--snapshots", "x", "--out", "r", "--format", "json"), "--format is for --between"),
     ],
@@ -174,3 +185,67 @@ def test_a_cluster_that_is_not_there_ends_the_comparison(
     manifests = write_manifests(tmp_path / "manifests", ["dev", "prod"])
     assert between(snapshots, "prod,moon", manifests) == 2
     assert 'found no Cluster document named "moon"' in capsys.readouterr().err
+
+
+def report(snapshots: Path, manifests: Path, names: str, *words: str) -> Path:
+    """Report with the matrix of some clusters; return the report."""
+    out = snapshots.with_name("report")
+    given = f"drift {manifests} --snapshots {snapshots} --out {out} --between {names} --owner-label team -q"
+    run([*given.split(), *words])
+    return out
+
+
+def matrix_of_page(out: Path) -> Any:
+    """Return the matrix that the page of a report shows."""
+    text = (out / "report.html").read_text()
+    return json.loads(text.partition('id="report-data">')[2].partition("</script>")[0])["between"]
+
+
+def test_a_report_has_the_matrix_in_a_file_and_in_the_page(snapshots: Path, tmp_path: Path) -> None:
+    """The file has all values; the page has whole topics, those that differ first, with units and in order of name."""
+    text = topic_document("users", ["dev", "prod"]).replace(
+        '{"name": "users"}', '{"name": "users", "labels": {"team": "shop"}}'
+    )
+    manifests = write_manifests(tmp_path / "manifests", ["dev", "prod", "moon"], text)
+    out = report(snapshots, manifests, "prod,moon,dev")
+    found = json.loads((out / "between.json").read_text())
+    definitions = load.load_schema("drift")["definitions"]
+    Draft7Validator({**definitions["comparison"], "definitions": definitions}).validate(found)
+    assert (found["clusters"], found["unread"], found["topicsThatDiffer"]) == (["prod", "moon", "dev"], ["moon"], 3)
+    assert {row["topic"] for row in found["values"]} == {"orders", "payments", "users"}
+    shown = matrix_of_page(out)
+    assert (shown["unread"], shown["total"]) == ([False, True, False], len(shown["rows"]))
+    assert {(row["topic"], row["field"]): (row["responsible"], row["differs"], row["values"]) for row in shown["rows"]}[
+        "orders", "config.retention.ms"
+    ] == (None, True, ["604800000 (7 days)", False, "86400000 (1 day)"])
+    (row,) = (row for row in shown["rows"] if row["field"] == "topic")
+    assert (row["topic"], row["values"]) == ("payments", ["present", False, None])
+    assert {row["responsible"] for row in shown["rows"] if row["topic"] == "users"} == {"shop"}
+    out = report(snapshots, manifests, "prod,dev", "--topic", "users")
+    assert {row["topic"] for row in matrix_of_page(out)["rows"]} == {"users"}
+
+
+def test_a_page_has_a_limited_matrix_of_whole_topics(
+    snapshots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics that differ come first; a topic that would not fit is left out with all of its values."""
+    monkeypatch.setattr(html, "MAX_MATRIX_ROWS", 5)
+    shown = matrix_of_page(report(snapshots, write_manifests(tmp_path / "m", ["stage", "prod", "dev"]), "prod,dev"))
+    assert [(row["topic"], row["field"]) for row in shown["rows"]] == [
+        ("orders", "partitions"),
+        ("orders", "replicationFactor"),
+        ("orders", "config.cleanup.policy"),
+        ("orders", "config.retention.ms"),
+    ]
+    assert shown["total"] > 5
+
+
+def test_rows_that_a_snapshot_lacks_are_not_missing_topics(snapshots: Path, tmp_path: Path) -> None:
+    """Of a snapshot with an invalid row, a topic that is not in it is unreadable and not missing."""
+    (path,) = snapshots.glob("dev*")
+    path.write_text(path.read_text().replace('"partitions":2', '"partitions":"?"', 1) + "no row\n")
+    out = report(snapshots, write_manifests(tmp_path / "m", ["dev", "prod"]), "prod,dev")
+    rows = json.loads((out / "between.json").read_text())["values"]
+    assert [row["values"] for row in rows if (row["topic"], row["field"]) == ("payments", "topic")] == [
+        {"prod": "present", "dev": "unreadable"}
+    ]

@@ -85,6 +85,15 @@ model/extra.sql
         (GITLAB, "model/db/generated.rb", "@default-owner, @ruby"),
         (GITLAB, "config/db/database-setup.md", "@default-owner, @docs-team"),
         (GITLAB, "model/extra.sql", "@default-owner, @database-team"),
+        ("[S]\n*.y[ab]ml @x\n", "a/b.yaml", "@x"),
+        ("[S]\n*.y[ab]ml @x\n", "a/b.yml", ""),
+        ("[S]\n[!a-c]?.md @x\n", "d1.md", "@x"),
+        ("[S]\n[!a-c]?.md @x\n", "b1.md", ""),
+        ("[S]\nx[!a]y @x\n", "x/y", ""),
+        ("[S]\n[z-a]b @x\n", "ab", ""),
+        ("[S]\na[b @x\n", "a[b", "@x"),
+        ("[S]\n*.js malformed @valid other\n", "a.js", "@valid"),
+        ("\ufeff* @x\n", "a", "@x"),
     ],
 )
 def test_the_last_pattern_that_matches_counts(
@@ -119,6 +128,17 @@ def test_lines_that_the_host_ignores_are_named(tmp_path: Path) -> None:
     assert [message.removeprefix(f"{path}:")[:10] for message in found.ignored] == [f"{n}: ignored" for n in (1, 2, 3)]
     assert found.find_owners(str(tmp_path / "b")) == ""
     assert found.find_owners(str(tmp_path / "c")) == "@x"
+
+
+def test_gitlab_ignores_only_the_owners_that_are_none(tmp_path: Path) -> None:
+    """Owners that are none are named; a line with another owner counts without them."""
+    path = tmp_path / "CODEOWNERS"
+    path.write_text("[S]\na malformed @x\nb malformed\n")
+    found = load_codeowners(str(path))
+    named = [message.removeprefix(f"{path}:") for message in found.ignored]
+    why = 'found "malformed", wanted @NAME, @GROUP/TEAM or an address'
+    assert named == [f"{line}: ignored, as the host of the repository does: {why}" for line in (2, 3)]
+    assert [found.find_owners(str(tmp_path / name)) for name in "ab"] == ["@x", ""]
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:

@@ -698,6 +698,35 @@ def test_a_finding_is_worse_by_severity_or_by_its_value_in_the_same_direction(
     assert is_worse(rows[1], rows[0]) is worse
 
 
+@pytest.mark.parametrize(
+    ("kind", "before", "now", "worse"),
+    [
+        (DriftClass.RACKS, "1 partition; for example partition 0 on [1, 4, 2]", "2 partitions; for example", True),
+        (DriftClass.RACKS, "999 partitions", "1,000 partitions", True),
+        (DriftClass.RACKS, "2 partitions; for example partition 0", "2 partitions; for example partition 1", False),
+        (DriftClass.RACKS, "2 partitions", "1 partition", False),
+        (DriftClass.RACKS, None, "2 partitions", False),
+        (DriftClass.RACKS, "some text of another version", "2 partitions", False),
+        (DriftClass.DRAINED, "1 replica on broker 6", "12 replicas on broker 6", True),
+        (DriftClass.STUCK, "9 partitions", "10 partitions", True),
+        (DriftClass.STUCK, "9 partitions", None, False),
+        (DriftClass.STUCK, ", 9 partitions", "10 partitions", False),
+        (DriftClass.WIDTHS, ",", "1, 3", False),
+        (DriftClass.WIDTHS, "2, 3", "1, 3", True),
+        (DriftClass.WIDTHS, "1, 3", "2, 3", False),
+        (DriftClass.WIDTHS, "2, 3", "2, 4", False),
+        (DriftClass.MOVING, "1 partition", "2 partitions", False),
+        (DriftClass.SPREAD, "0 (broker 4) to 1 (broker 1) replicas", "9 (broker 4) to 99 (broker 1) replicas", False),
+    ],
+)
+def test_more_partitions_with_less_safety_are_worse(
+    kind: DriftClass, before: str | None, now: str | None, worse: bool
+) -> None:
+    """More partitions without their racks, on brokers to be drained or stuck are worse, and so are fewer replicas."""
+    rows = [make_row("eu", "a", DriftFinding(kind, "", None, each), "2025-01-31T12:00:00Z") for each in (before, now)]
+    assert is_worse(rows[1], rows[0]) is worse
+
+
 def test_the_most_severe_comes_first() -> None:
     """The order of severities is that of summaries."""
     assert [each.value for each in Severity] == ["Critical", "High", "Medium", "Low"]

@@ -97,6 +97,7 @@ Examples:
   topiarist drift --demo fleet
   topiarist drift --between dev,prod --snapshots snapshots
   topiarist drift topics/ --clusters clusters.yaml --between dev,stage,prod --live --selector team=shop
+  topiarist drift topics/ --clusters clusters.yaml --between dev,stage,prod --snapshots snapshots --out report
   topiarist drift topics/ --clusters clusters.yaml --from report --fix plan --severity Critical --out plan.json
   topiarist drift topics/ --from report --fix manifest --id 3f2b90c1d4e5 | git apply
   topiarist drift topics/ --from report --fix accept --field 'config.*' --responsible shop
@@ -204,8 +205,9 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
     "--between",
     default="",
     metavar="NAME,NAME",
-    help="Instead of a report, print a comparison of these clusters with each other: a matrix of their values, without"
-    " manifests. With --topic or --selector all values of these topics, else those that differ.",
+    help="Compare these clusters with each other: a matrix of their values. With --out it is a part of the report. Else"
+    " it is printed instead of a report, without manifests: with --topic or --selector all values of these topics, else"
+    " those that differ.",
 )
 @options.format_option(("text", "json"))
 @options.option(
@@ -260,10 +262,11 @@ def command(**values: Any) -> None:
         _reject_other_inputs(given, *values["paths"], *values["clusters"])
         given, values["paths"] = _write_demo(given, given.demo)
     settings = options.build_settings(values)
-    if given.between:
+    if given.between and not given.out:
         raise click.exceptions.Exit(int(compare_between(given, settings)))
     if given.form != "text":
-        raise click.UsageError("--format is for --between: a report has all its formats in its folder")
+        message = "--format is for --between without --out: a report has all its formats in its folder"
+        raise click.UsageError(message)
     if given.fix:
         raise click.exceptions.Exit(int(fix_findings(given, settings)))
     _check_inputs(given, settings.selection.text)
@@ -300,6 +303,7 @@ def _send(webhook: Webhook, news: News, summary: Mapping[str, Any]) -> None:
 def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str, Any]:
     """Compare the fleet, write the report and add it to the history; return its summary, and collect its news."""
     from topiarist.adapters.snapshots.codec import format_time
+    from topiarist.cli.drift_tasks import compare_for_report
     from topiarist.drift.repair import load_baseline
     from topiarist.drift.report import Cost, LocalEngine, ReportJob, compare_and_write
     from topiarist.drift.snapshots import UnusedInput
@@ -313,6 +317,7 @@ def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str
     as_of = format_time((inventory.newest_taken_at if inventory else None) or now)
     baseline = load_baseline(given.baseline) if given.baseline else None
     shipped = _ship(given, settings, run_inputs, as_of, baseline.header if baseline else None)
+    between = compare_for_report(given, settings, shipped, inventory) if given.between else None
     run_history = run.open_history(given.history) if given.history else None
     previous_report = run_history.load_previous(as_of) if run_history else _load_previous(run, given)
     if isinstance(run, LocalEngine):
@@ -331,6 +336,7 @@ def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str
             bar.step,
             lambda cluster, message: terminal.log(terminal.sanitize_lines(f"error: cluster {cluster}: {message}")),
             baseline.rows if baseline else {},
+            between,
         )
         if given.live and isinstance(run, LocalEngine) and run.jobs == 1:
             summary = compare_and_write(job, _read_live(desired, settings, now), folder)
@@ -446,10 +452,14 @@ def _load_previous(run: Engine, given: _DriftOptions) -> PreviousReport:
 
 
 def _check_inputs(given: _DriftOptions, selection: str) -> None:
+    from topiarist.cli.drift_tasks import parse_names
+
     if not given.out:
         raise click.UsageError("give --out: the folder for the report")
     if given.live == bool(given.snapshots):
         raise click.UsageError("give either --snapshots or --live")
+    if given.between:
+        parse_names(given.between)
     if given.previous and given.history:
         raise click.UsageError("give either --previous or --history: a history has the previous report")
     if selection and given.history:
@@ -468,7 +478,8 @@ def _write_demo(given: _DriftOptions, folder: Path) -> tuple[_DriftOptions, tupl
     folders, upgrade_to = write_demo(folder), given.upgrade_to or MAX_KAFKA_VERSION
     manifests, snapshots, report = map(str, folders)
     words = ["topiarist", "drift", manifests, "--snapshots", snapshots, "--out", report, "--owner-label", OWNER_LABEL]
-    words += ["--upgrade-to", format_version(upgrade_to)]
+    between = given.between or ",".join(READ_CLUSTERS)
+    words += ["--upgrade-to", format_version(upgrade_to), "--between", between]
     lines = (
         f"{terminal.sanitize_lines(str(folder))}: a sample fleet",
         f"  {folders.manifests.name}/: clusters.yaml, exceptions.yaml, severities.yaml, and the topics of each team",
@@ -480,7 +491,9 @@ def _write_demo(given: _DriftOptions, folder: Path) -> tuple[_DriftOptions, tupl
         "",
     )
     terminal.print_result("\n".join(lines))
-    demo = replace(given, snapshots=(snapshots,), out=report, owner_label=OWNER_LABEL, upgrade_to=upgrade_to)
+    demo = replace(
+        given, snapshots=(snapshots,), out=report, owner_label=OWNER_LABEL, upgrade_to=upgrade_to, between=between
+    )
     return demo, (manifests,)
 
 

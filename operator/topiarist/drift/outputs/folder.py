@@ -412,6 +412,7 @@ def _escape_label_value(text: str) -> str:
 
 
 HTML_FILE = "report.html"
+BETWEEN_FILE = "between.json"
 
 WORK_FOLDER = "work"
 """Name of a folder for temporary files in the staging folder; it is removed before the report is published."""
@@ -491,10 +492,17 @@ class ReportFolder:
         """Call ``work`` with the staging folder after all findings are written and before the report is published."""
         self._final_steps.append(work)
 
-    def commit(self, summary: Mapping[str, Any], causes: Causes, repairs: Mapping[str, str]) -> None:
+    def commit(
+        self,
+        summary: Mapping[str, Any],
+        causes: Causes,
+        repairs: Mapping[str, str],
+        between: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the remaining files, sync all files to disk, and rename the staging folder to the target.
 
-        The page has the cause of each finding, and the commands that repair findings.
+        The page has the cause of each finding, and the commands that repair findings. ``between`` is the comparison of
+        some clusters with each other, which also gets a file of its own.
         """
         with self.translate_errors():
             for file in self._line_files.values():
@@ -503,8 +511,10 @@ class ReportFolder:
                 work(self._staging)
             for name, text in _SUMMARY_FORMATTERS.items():
                 self._write_file(name, [text(summary).encode()])
+            if between:
+                self._write_file(BETWEEN_FILE, [dumps(between).encode()])
             files = self._staging / FINDINGS_FILE, self._staging / ACCEPTED_FILE
-            self._write_file(HTML_FILE, html.render_chunks(summary, *files, causes, repairs))
+            self._write_file(HTML_FILE, html.render_chunks(summary, *files, causes, repairs, between))
             shutil.rmtree(self._staging / WORK_FOLDER, ignore_errors=True)
             self._publish()
 

@@ -15,7 +15,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import islice
+from itertools import accumulate, chain, groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,9 @@ MAX_FINDINGS = 20_000
 
 _MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS, _MAX_VALUES = 2000, 100, 4
 """Number of rows of the heat map, rows of each other table, and values of a differing field."""
+
+MAX_MATRIX_ROWS = 2000
+"""Number of values in the matrix of clusters; between.json has all."""
 
 _MAX_CAUSES, _MAX_FIRST = 25, 3
 """Number of causes in their table, where each row slows down each key in the search, and of those to begin with."""
@@ -60,7 +64,7 @@ _PARTS = plan.PageParts(
     ("shared/page.css", "report.css"),
     (
         *("shared/elements.js", "data.js", "finding.js", "subject.js", "shared/view.js", "shared/grid.js"),
-        *("heat.js", "overview.js", "charts.js", "repair.js", "shared/controls.js", "main.js"),
+        *("heat.js", "overview.js", "charts.js", "between.js", "repair.js", "shared/controls.js", "main.js"),
     ),
 )
 
@@ -70,17 +74,23 @@ Cell = tuple[AnyText, AnyText, bool]
 
 
 def render_chunks(
-    summary: Mapping[str, Any], findings: Path, accepted: Path, causes: Causes, repairs: Mapping[str, str]
+    summary: Mapping[str, Any],
+    findings: Path,
+    accepted: Path,
+    causes: Causes,
+    repairs: Mapping[str, str],
+    between: Mapping[str, Any] | None = None,
 ) -> Iterator[bytes]:
     """Yield the page of a report in chunks.
 
     ``findings`` and ``accepted`` are the paths of ``findings.jsonl`` and ``accepted.jsonl``, which are read while the
     chunks are consumed. ``repairs`` are the commands that repair findings, by the value of ``--fix``, without
-    the report, since it may be moved, and without a selection.
+    the report, since it may be moved, and without a selection. ``between`` is the comparison of some clusters.
     """
     document = build_document(summary, _read_accepted(accepted))
     shown = {one["id"] for one in (*document["causes"]["rows"], *document["first"])}
-    report = plan.encode_data(document | {"repairs": repairs})
+    matrix = plan.sanitize_texts(_between_document(between)) if between else None
+    report = plan.encode_data(document | {"repairs": repairs, "between": matrix})
     rows = _encode_rows(findings, summary["findings"]["total"], causes, shown)
     yield from plan.render_chunks(_PARTS, {"report": report, "findings": plan.encode_rows(rows)})
 
@@ -214,6 +224,31 @@ def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -
     )
     document["classes"] = dict(zip(class_schema["enum"], class_schema["enumDescriptions"], strict=True))
     return document | {"columns": COLUMNS, "placementClasses": PLACEMENT_CLASSES}
+
+
+def _between_document(between: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the matrix of a comparison: whole topics, those that differ first, with the values in order of cluster.
+
+    A value is None if it is not set, and False on a cluster without the topic.
+    """
+    by_topic = {topic: [*rows] for topic, rows in groupby(between["values"], key=itemgetter("topic"))}
+    ordered = sorted(by_topic.values(), key=lambda rows: not any(row["differs"] for row in rows))
+    sizes = accumulate(map(len, ordered))
+    shown = [rows for rows, size in zip(ordered, sizes, strict=True) if size <= MAX_MATRIX_ROWS]
+
+    def list_values(row: Mapping[str, Any]) -> list[Any]:
+        found = row["values"]
+        return [_add_unit(row["field"], found[name]) if name in found else False for name in between["clusters"]]
+
+    return {
+        **_select_fields(between, "clusters", "topics", "topicsThatDiffer", "valuesThatDiffer"),
+        "unread": [name in between["unread"] for name in between["clusters"]],
+        "total": len(between["values"]),
+        "rows": [
+            _select_fields(row, "topic", "field", "responsible", "differs") | {"values": list_values(row)}
+            for row in chain.from_iterable(shown)
+        ],
+    }
 
 
 def _urgency(one: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -7,9 +7,11 @@ sent after that: a webhook that refuses it costs no report. The address of a web
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.error
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,8 @@ from topiarist.model.access import SecretReference
 from topiarist.text import format_count, printable
 
 TEAMS_FOLDER = "by-responsible"
+
+_MAX_NAME_BYTES = 220
 
 _BATCH_LINES = 100_000
 """Lines of a report that are in memory at the same time."""
@@ -47,12 +51,16 @@ def split_by_responsible(staging: Path) -> None:
 def name_team_file(team: str | None) -> str:
     """Return the name of the file of a team: its name, percent-encoded; ``NO_TEAM`` for findings without one.
 
-    No two teams have one name on any file system with names of 255 bytes, unless their names are very long.
+    No two teams have one name on any file system with names of 255 bytes: a longer name ends with its checksum.
     """
     if team is None:
         return f"{NO_TEAM}.jsonl"
     encoded = quote(team, safe="@ ,+")
-    return f"{encoded.replace('.', '%2E', 1) if encoded[:1] == '.' else encoded}"[:240] + ".jsonl"
+    encoded = encoded.replace(".", "%2E", 1) if encoded[:1] == "." else encoded
+    if len(encoded) > _MAX_NAME_BYTES:
+        whole = re.match(rf"(?:%..|[^%]){{,{_MAX_NAME_BYTES}}}", encoded[:_MAX_NAME_BYTES])
+        encoded = f"{whole[0] if whole else ''}~{sha256(team.encode()).hexdigest()[:12]}"
+    return f"{encoded}.jsonl"
 
 
 FORMAT_VERSION = 1

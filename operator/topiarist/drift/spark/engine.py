@@ -152,7 +152,7 @@ class SparkJob:
         causes = self._find_causes(table, replaced)
         summary = builder.build(causes, total, shown)
         self._collect_lines(table, replaced, counts)
-        self._folder.commit(summary, causes, self._job.repairs)
+        self._folder.commit(summary, causes, self._job.repairs, self._job.between)
         return summary
 
     def compare(self, rows: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -113,6 +114,15 @@ def test_lines_of_codeowners_that_do_not_count_are_logged(
 def test_names_of_files_lead_nowhere_else(team: str | None, name: str) -> None:
     """No name of a team is a path, a hidden file, or the file of another team."""
     assert name_team_file(team) == name
+
+
+def test_long_names_of_teams_have_files_of_their_own() -> None:
+    """Owners of a file may be many: a name that is too long for a file ends with a checksum, and no escape is cut."""
+    many = ", ".join(f"@org/team-{number:03}" for number in range(40))
+    teams = [many, f"{many}, @org/x", f"{many}, @org/y"]
+    names = [name_team_file(team) for team in [*teams, "é" * 90]]
+    assert len({*names}) == 4
+    assert all(len(name.encode()) <= 255 and re.fullmatch(r"(?:[^%]|%[0-9A-F]{2})+", name) for name in names)
 
 
 def test_a_webhook_gets_the_news(

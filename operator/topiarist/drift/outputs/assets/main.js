@@ -7,6 +7,7 @@ startSeverity();
 startTrend();
 startGaps();
 startCauses();
+startBetween();
 startAccepted();
 startUpgrade();
 startHeat();
