@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -116,6 +117,19 @@ def test_a_search_for_too_many_findings_has_no_command(browser: Browser, large: 
         assert copy_command(made, "plan").endswith(" --class config --out plan.json")
         made.page.locator("#search").fill("team")
         expect(made.page.locator("#commands")).to_contain_text("A search for more than 2,000 findings has no command")
+
+
+@pytest.mark.parametrize("topic", ["-payments", "pay ments", "$(id)"])
+def test_a_topic_that_no_option_takes_is_selected_by_ids(browser: Browser, folder: Path, topic: str) -> None:
+    """Kafka allows a topic ``-payments``, and ZooKeeper any name; ``--topic`` takes neither."""
+    page = page_path(folder / "report")
+    page.write_text(page.read_text().replace('"payments"', json.dumps(topic)))
+    (row,) = [row for row in read_rows(folder / "report") if row["topic"] == "payments"]
+    with open_page(browser, page, f"#topic={quote(topic)}", **CLIPBOARD) as made:
+        expect(made.page.locator(ROW_SELECTOR)).to_have_count(1)
+        command = copy_command(made, "accept")
+    assert f" --id {row['id']} " in command
+    run_in_shell(command, folder)
 
 
 def test_causes_lead_to_their_findings(browser: Browser, fleet: Path) -> None:

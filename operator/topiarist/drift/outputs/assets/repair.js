@@ -17,8 +17,10 @@ const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replac
 // The folder of this page. A page from a server does not say where its report is.
 const folder = () => (location.protocol === "file:" ? decodeURIComponent(location.pathname).replace(/\/[^/]*$/, "") : "report");
 
-// An option takes a name, or a pattern: a name that is a pattern for others too needs the ids of its findings.
-const isOption = (name) => name in OPTIONS && chosen[name] !== "" && !/[*?[\]]/.test(chosen[name]);
+// An option takes a name, or a pattern: a name that is a pattern for others too needs the ids of its findings, and so does
+// a topic with a name that --topic refuses.
+const isOption = (name) => name in OPTIONS && chosen[name] !== "" && !/[*?[\]]/.test(chosen[name])
+  && (name !== "topic" || /^[\w.][\w.-]*$/.test(chosen[name]));
 
 // The options that select the rows of the table: the filters themselves, if all of them are options, else the ids.
 const selection = (rows) => {
