@@ -143,6 +143,22 @@ def test_a_silent_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @real_time
+async def test_a_watch_that_breaks_without_a_text_has_the_name_of_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a request, so that the log says more than nothing."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise TimeoutError
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response()
+
+    async with serving(answer) as (api, _login):
+        monkeypatch.setattr(aiohttp.ClientSession, "get", fail)
+        with pytest.raises(ApiError, match=r"^the watch broke: TimeoutError$"):
+            await anext(api.watch("/topics", "5"))
+
+
+@real_time
 async def test_a_watch_asks_for_bookmarks_and_is_not_counted() -> None:
     """A watch requests bookmarks from a given version, and the request metrics omit it. A refusal raises the error
     message of the server.

@@ -493,6 +493,14 @@ def test_an_event_is_about_a_write_of_the_operator(result: Result, count: int) -
     assert len([*topic_events("prod", {}, found._replace(plan=plan, outcome=Outcome("orders", result)))]) == count
 
 
+@pytest.mark.parametrize("state", [SyncState.SYNCED, SyncState.CHANGED])
+def test_the_end_of_drift_is_told_in_either_state(state: SyncState) -> None:
+    """Also while the controller has not seen new partitions yet."""
+    found = make_result(resource_bodies.topic("orders"), state)
+    (event,) = topic_events("prod", {"state": "Drifted"}, found)
+    assert (event.reason, event.message, event.warning) == ("DriftCorrected", "prod: as asked again", False)
+
+
 def test_other_changes_are_told_while_replicas_move() -> None:
     """Only the moves themselves are told at their start and at their end."""
     item = ConfigItem("flush.ms", "1", "2", SAFE_ASSESSMENT)
