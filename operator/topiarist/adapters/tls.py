@@ -16,12 +16,9 @@ import hmac
 import json
 import os
 import secrets
-import shlex
 import socket
 import ssl
 import stat
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -305,6 +302,8 @@ def _read_variable(reference: SecretReference, name: str) -> bytes:
 
 def check_command(reference: SecretReference) -> list[str]:
     """Return the words of the command in a variable, without running it. Raises ``CredentialsInvalid``."""
+    import shlex  # not above: most runs read no command
+
     text = _read_variable(reference, reference.command).decode("utf-8", "replace")
     try:
         words = shlex.split(text)
@@ -320,6 +319,8 @@ def _run_command(reference: SecretReference) -> bytes:
 
     Neither the command nor its output is in a message: a variable may hold a secret by mistake.
     """
+    import subprocess
+
     words = check_command(reference)
     try:
         done = subprocess.run(
@@ -371,6 +372,8 @@ def _load_key_store(
     context: ssl.SSLContext, reference: SecretReference, password_reference: SecretReference | None
 ) -> None:
     """Load certificate and key of a store, through a file that has the key encrypted by a password of this moment."""
+    import tempfile  # not above: most runs have no store
+
     password = read_secret(password_reference) if password_reference else ""
     try:
         store = read_key_store(read_file(reference, MAX_CERTIFICATE_BYTES), password)

@@ -35,7 +35,7 @@ from topiarist.text import format_count, list_first, quote
 # Errors of topics in one ``coPartitionGroup``: they must ask for equal numbers of partitions on each cluster.
 #
 # The topics of a group may be in different files, so ``resolve`` checks the specs of all manifests.
-# ``filters.co_partitions`` keeps the numbers equal when a run may not make the growth of every topic.
+# ``filters.chain`` keeps the numbers equal when a run may not make the growth of every topic.
 
 
 def co_partition_errors(

@@ -1,7 +1,7 @@
 """A drift report: the parts of a job in, the files of the report out; and the engines that make one.
 
 ``make_parts`` makes a part for each cluster; a runner calls ``drift.task.work`` with them;
-``write_report`` writes the results in order of cluster name. Spark writes its lines itself: ``drift.spark.job`` uses
+``write_report`` writes the results in order of cluster name. Spark writes its lines itself: ``drift.spark.engine`` uses
 the same parts, and the same summary.
 """
 

@@ -236,7 +236,7 @@ def _withhold_matching(plan: Plan, cost: CostFunction, issue: Issue) -> Plan:
 
 # Keeps the topics of a ``coPartitionGroup`` at equal numbers of partitions: all of them grow, or none.
 #
-# Streams are joined by partition number, so a topic that grows alone breaks its joins. ``desired.co_partitions`` makes
+# Streams are joined by partition number, so a topic that grows alone breaks its joins. ``desired.resolve`` makes
 # sure that the manifests of a group ask for equal numbers. Other filters may withhold the growth of one topic; this one
 # comes after them, and then withholds the creations and the growth of the whole group.
 

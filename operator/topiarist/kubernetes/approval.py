@@ -365,7 +365,7 @@ def _split_digests(value: str) -> list[str]:
 
 # The operator's waits between two steps of a cut of retention.
 #
-# ``planning.retention_steps`` plans one step a run. ``reconciler`` calls ``withhold_early_steps`` for each plan
+# ``planning.diff`` plans one step a run. ``reconciler`` calls ``withhold_early_steps`` for each plan
 # and ``write_memory`` keeps the time of the last step in the ownership record, so that neither a restart nor a lost
 # status shortens a wait. A jump of the clock may shorten or lengthen one wait.
 

@@ -13,7 +13,6 @@ log directories far more slowly than the controller initializes partitions.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
@@ -115,7 +114,7 @@ class RiskApproval(Struct, frozen=True):
 # The applied spec in an ownership record: build it, compare it, describe external changes.
 #
 # Only the record distinguishes external changes from changes of the spec: it is written together with the spec, and it
-# outlives the data of a run and of the API server. ``filters/external_changes.py`` and ``planning/planner.py`` read it.
+# outlives the data of a run and of the API server. ``filters/limits.py`` and ``planning/planner.py`` read it.
 # Its size is bounded: a long value is stored as its digest.
 
 MAX_VALUE_LENGTH = 200
@@ -124,7 +123,11 @@ MAX_VALUE_LENGTH = 200
 
 def encode_value(text: str) -> str:
     """Return a config value as a record stores it: the text itself, or its SHA-256 digest if it is long."""
-    return text if len(text) <= MAX_VALUE_LENGTH else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    if len(text) <= MAX_VALUE_LENGTH:
+        return text
+    import hashlib  # not above: it costs the help of each command 3 ms, and few values are so long
+
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def matches_recorded_value(key: str, value: str, text: str) -> bool:

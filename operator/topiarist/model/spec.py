@@ -31,7 +31,7 @@ from topiarist.model.usage import DEFAULT_USAGE_SETTINGS, UsageSettings
 
 # Permissions of a ``Cluster`` in Kubernetes: namespaces that may declare topics, operator actions.
 #
-# These are only the values; ``kubernetes/candidates.py`` compares them with the namespaces and their labels. The
+# These are only the values; ``kubernetes/cache.py`` compares them with the namespaces and their labels. The
 # command line reads these fields and ignores them: the options of a run give its permissions.
 
 

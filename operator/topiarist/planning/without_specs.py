@@ -101,7 +101,7 @@ def _plan_release(state: ClusterState, name: str, record: OwnershipRecord | None
 # A controller in ZooKeeper mode reads the entries of all new topics at once, and misses all of them if one cannot be
 # decoded. After that it knows their names and watches their entries. A write of the same data makes the controller
 # initialize the partitions without a state. No record, config or assignment changes, so topics of every owner may be
-# nudged. ``cli.apply.nudge`` calls this module.
+# nudged. ``cli.commands.apply`` calls this module.
 
 
 class NudgePlan(NamedTuple):

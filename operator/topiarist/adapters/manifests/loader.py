@@ -8,7 +8,6 @@ then validates the documents together.
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import signal
 import sys
@@ -58,6 +57,8 @@ def start_parsing(files: Sequence[File]) -> Callable[[], Sequence[ParsedFile | N
         return None
     if len(os.sched_getaffinity(0)) < 2:
         return None
+    import pickle  # not above: only many files are worth a second process
+
     build_validator("Topic")  # once, before the fork
     reading, writing = os.pipe()
     # An interrupt between the fork and the child's own handling would make the child continue as the command.
@@ -93,6 +94,8 @@ def start_parsing(files: Sequence[File]) -> Callable[[], Sequence[ParsedFile | N
 
 def _run_child(files: Sequence[File], writing: int, mask: Iterable[int]) -> NoReturn:
     """Write the parsed files to the pipe, and end the process without what the other one does at its end."""
+    import pickle
+
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,7 +1,7 @@
 """The Spark engine of a drift report: the same folder as processes of one machine write.
 
-``cli.commands.drift`` creates it if Spark is selected. It makes the same parts as ``drift.report``, runs
-``drift.spark.job``, and translates all Spark errors. Paths that do not need Spark are passed to the base class.
+``cli.commands.drift`` creates it if Spark is selected. It makes the same parts as ``drift.report``, runs a
+``SparkJob`` of them, and translates all Spark errors. Paths that do not need Spark are passed to the base class.
 """
 
 from __future__ import annotations

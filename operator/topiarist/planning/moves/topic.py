@@ -53,7 +53,7 @@ from topiarist.text import format_count, shorten_list
 
 # Requirements of moves that a plan checks when it is made, and again when a saved plan is applied.
 #
-# ``find_move_problem`` calls the functions for a new plan, ``filters/move_review.py`` for a saved one.
+# ``find_move_problem`` calls the functions for a new plan, and ``filters/review.py`` some of them for a saved one.
 
 KINDS_OF_PROTECTED_TOPICS = frozenset({MoveKind.DRAIN, MoveKind.RACKS})
 """The kinds of moves that ``spec.moves.protected`` permits for internal and protected topics."""
