@@ -77,6 +77,7 @@ test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven;
 
 test-kubernetes: .venv/ready  ## with a real API server, built once with Go; without Go skipped, but failed in CI
 	@tools/kube/build.sh >/dev/null || test "$$CI" != true
+	@test "$$CI" != true || tools/kerberos.sh
 	@$(LANE)
 
 test-services: need-java .venv/ready $(SERVICES)/ready  ## every command against emulated services, another broker, and brokers that deny or hide; without Go skipped, but failed in CI

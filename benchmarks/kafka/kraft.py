@@ -247,7 +247,7 @@ def measure_nothing(count: int, contenders: Sequence[KraftContender], runs: int)
         },
         "whole_process": {name: _summarize_processes(each) for name, each in found.items()},
         "ratio_to_the_admin_client": median_and_range(_ratios(found)),
-        "again_in_one_process_seconds": warm,
+        "again_in_one_process": warm,
     }
 
 
@@ -266,22 +266,64 @@ def _summarize_processes(runs: Sequence[ProcessRun]) -> dict[str, Any]:
     }
 
 
-def measure_warm(kafka: KraftCluster, folder: Path, times: int = WARM_RUNS) -> dict[str, dict[str, float]]:
-    """Return the seconds of the later half of ``times`` repetitions within one process, by program.
+def measure_warm(kafka: KraftCluster, folder: Path, times: int = WARM_RUNS) -> dict[str, Any]:
+    """Return seconds and processor seconds of the later half of ``times`` repetitions within one process, by program.
 
-    topiarist opens its connections anew each time, the Admin client keeps them.
+    The processes take turns. The Admin client and the pass of the operator keep their connections and have no YAML to
+    read; the command line of topiarist connects and reads its manifests anew each time. The floor is the requests of a
+    pass for configs alone.
     """
-    again = [sys.executable, "-P", "-m", "benchmarks.kafka.again", str(times), *apply_command(kafka, folder)[1:]]
+    again = [sys.executable, "-P", "-m", "benchmarks.kafka.again"]
+    admin = "batched Admin client"
     commands = {
-        "topiarist": again,
-        "batched Admin client": batch_command(kafka.bootstrap, folder, str(times)),
+        "topiarist": [*again, "run", *apply_command(kafka, folder)[1:]],
+        "pass of the operator": [*again, "pass", kafka.bootstrap, str(folder / "manifests")],
+        "floor": [*again, "floor", kafka.bootstrap],
+        admin: batch_command(kafka.bootstrap, folder, "again"),
     }
-    found = {}
-    for name, command in commands.items():
-        said = subprocess.run(command, capture_output=True, text=True, check=True)
-        seconds = [float(line) for line in said.stdout.splitlines()]
-        found[name] = median_and_range(seconds[times // 2 :])
-    return found
+    found: dict[str, list[RepeatedRun]] = {name: [] for name in commands}
+    with ExitStack() as stack:
+        processes = {name: stack.enter_context(_start_again(words)) for name, words in commands.items()}
+        for number in range(times):
+            turn = number % len(processes)
+            for name in (*list(processes)[turn:], *list(processes)[:turn]):
+                found[name].append(_do_again(processes[name], kafka))
+    warm = {name: runs[times // 2 :] for name, runs in found.items()}
+    return {
+        name: {
+            "seconds": median_and_range([run.seconds for run in runs]),
+            "cpu_seconds": median_and_range([run.cpu_seconds for run in runs]),
+            "cluster_cpu_seconds": median_and_range([run.cluster_cpu_seconds for run in runs]),
+            "ratio_to_the_admin_client": median_and_range(
+                [own.seconds / other.seconds for own, other in zip(runs, warm[admin], strict=True)]
+            ),
+        }
+        for name, runs in warm.items()
+    }
+
+
+class RepeatedRun(NamedTuple):
+    """The cost of doing it once more: seconds, the processor seconds of the program, and of the cluster meanwhile."""
+
+    seconds: float
+    cpu_seconds: float
+    cluster_cpu_seconds: float
+
+
+def _start_again(command: Sequence[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _do_again(process: subprocess.Popen[str], kafka: KraftCluster) -> RepeatedRun:
+    """Let a process do its work once more."""
+    assert process.stdin
+    assert process.stdout
+    used, cluster_used = process_cpu_seconds(process.pid), cluster_cpu_seconds(kafka)
+    process.stdin.write("\n")
+    process.stdin.flush()
+    seconds = float(process.stdout.readline())
+    cluster_cpu = cluster_cpu_seconds(kafka) - cluster_used
+    return RepeatedRun(seconds, process_cpu_seconds(process.pid) - used, cluster_cpu)
 
 
 def measure(

@@ -83,6 +83,7 @@ def check_topic(declared: DeclaredResources, bed: KraftFixture, operator: Operat
     declared.declare_topic("orders", partitions=3, config={"flush.ms": 7})
     declared.wait_until_ready("orders")
     declared.wait_for_events("orders", "TopicCreated")
+    wait_until(lambda: "TopicCreated" in declared.event_reasons("prod"), "the records", timeout=OPERATOR_TIMEOUT_S)
     topic = bed.wait_for_topic("orders", lambda topic: len(topic.replicas) == 3)
     (on,) = declared.get_topic("orders")["status"]["clusters"]
     assert (on["topicId"], on["partitions"], on["replicationFactor"]) == (topic.id, 3, 2)

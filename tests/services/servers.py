@@ -128,10 +128,10 @@ class Server(Program):
 
 
 class Emulated(Server):
-    """A service in memory; ``emulator/modes.go`` has the services."""
+    """A service in memory; ``emulator/modes.go`` has the services, ``emulator/words.go`` further rules."""
 
-    def __init__(self, mode: str) -> None:
-        super().__init__("serve", mode)
+    def __init__(self, mode: str, rules: Sequence[str] = ()) -> None:
+        super().__init__("serve", mode, *rules)
 
 
 class Front(Server):

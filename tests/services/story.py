@@ -38,13 +38,15 @@ BEFORE, AFTER, RETENTION = "86400000", "172800000", "retention.ms"
 class Cell(NamedTuple):
     """A row of ``cells.toml``, which explains the fields.
 
-    ``hidden`` has the newest version that is offered by API key; None: the request is not offered.
+    ``hidden`` has the newest version that is offered by API key; None: the request is not offered. ``rules`` are more
+    differences of an emulated server: ``emulator/words.go`` has their form.
     """
 
     title: str
     how: str
     server: str = ""
     mode: str = ""
+    rules: Sequence[str] = ()
     hidden: Mapping[int, int | None] = {}
     kafka: Mapping[str, Any] = {}
     factor: int = 3
@@ -62,6 +64,12 @@ def load_cells() -> dict[str, Cell]:
             title = f"without {name}" if newest is None else f"{name} up to version {newest}"
             hidden = {request["key"]: newest}
             cells[title] = Cell(title, "real", "kafka", hidden=hidden, page=False)
+    several = dict(table["several"])
+    for error, answered in table["answered"].items():
+        for name, key in answered["requests"].items():
+            several[f"{name} that is offered, and answers {error}"] = [f"{key}={answered['code']}"]
+    for title, rules in several.items():
+        cells[title] = Cell(title, "emulated", "emulator", "apache-kafka", rules, page=False)
     return cells
 
 

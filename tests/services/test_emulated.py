@@ -41,7 +41,7 @@ def test_an_emulated_service(
 ) -> None:
     """Each step ends in its outcome or in a reason, and the inspector reads what was reported."""
     cell = CELLS[name]
-    with Emulated(cell.mode) as server, Inspector(server.bootstrap, server.login) as inspector:
+    with Emulated(cell.mode, cell.rules) as server, Inspector(server.bootstrap, server.login) as inspector:
         spec = cluster_of(server, cell, tmp_path_factory.mktemp("secrets"))
         story = Story(cell, spec, inspector, tmp_path)
         story.tell()

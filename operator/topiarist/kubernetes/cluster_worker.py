@@ -271,6 +271,9 @@ class ClusterWorker:
             result = ReconcileResult([], error=error, cluster_id=refused)
         finally:
             self._identities.release(home)
+        result = result._replace(notices=self._session.take_notices())
+        for notice in result.notices:
+            log.warning("the topic of records: %s", notice, extra={"cluster": home.name})
         if result.error is not None:
             await self._run_in_thread(self._session.close)
             log.warning("a pass has ended early", extra={"cluster": home.name, "error": str(result.error)})
@@ -405,6 +408,7 @@ class ClusterSession:
         self.cluster_id = ""
         self._opened_for: tuple[object, ...] = ()
         self._requests: Counter[tuple[str, str]] = Counter()
+        self._notices: list[str] = []
 
     def cluster(self, spec: ClusterSpec, secrets: SecretValues, records_topic_id: str = "") -> OpenCluster:
         """Return the open session, or open one if the connection settings or secrets have changed.
@@ -420,7 +424,7 @@ class ClusterSession:
                 owner=self._owner,
                 connect_timeout=CONNECT_TIMEOUT_S,
                 lock_timeout=LOCK_TIMEOUT_S,
-                on_notice=lambda text: log.warning("the topic of records: %s", text, extra={"cluster": spec.name}),
+                on_notice=self._notices.append,
             ).enable_decode_cache()
             self._open, self._opened_for = opened, ()  # closed after an error of the read
             self.cluster_id = opened.read_cluster_id()
@@ -443,6 +447,11 @@ class ClusterSession:
             self._requests.update(self._open.requests)
             self._open.close()
             self._open = None
+
+    def take_notices(self) -> Sequence[str]:
+        """Return what the topic of records has otherwise than wanted, each once: directly after it was made."""
+        taken, self._notices[:] = tuple(self._notices), []
+        return taken
 
     def requests(self) -> Counter[tuple[str, str]]:
         """Return the number of requests to the cluster so far, by operation and result."""

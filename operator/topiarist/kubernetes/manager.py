@@ -401,7 +401,7 @@ class Manager:
                 )
             )
         )
-        events += [(home, event) for event in news]
+        events += [(home, event) for event in chain(news, status_writer.records_events(result))]
         if status != home.status:
             yield self._status_writer.write_status(home, status)
 

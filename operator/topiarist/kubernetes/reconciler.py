@@ -207,7 +207,8 @@ class ReconcileResult(NamedTuple):
     that ended the reconciliation early, if any. ``deletions`` are the deletions of the last day, counted before any
     write; None if the cluster was not read. ``moves`` are None if nothing was applied. ``undeclared`` is the number of
     topics with the operator's record that no Topic declares. ``cluster_id`` is the id of the Kafka cluster that another
-    Cluster has; empty for a Cluster that is served.
+    Cluster has; empty for a Cluster that is served. ``notices`` say how a topic of records that was made differs
+    from what was wanted.
     """
 
     topic_results: Sequence[TopicResult]
@@ -218,6 +219,7 @@ class ReconcileResult(NamedTuple):
     moves: ClusterMoves | None = None
     undeclared: int = 0
     cluster_id: str = ""
+    notices: Sequence[str] = ()
 
 
 class WritableCluster(PartitionInspector, ProgressSource, Protocol):

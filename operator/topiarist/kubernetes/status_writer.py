@@ -54,6 +54,8 @@ from topiarist.model.plan import (
 )
 from topiarist.model.state import ClusterState
 from topiarist.output.groups import describe_changes
+from topiarist.output.report import list_made
+from topiarist.output.view import describe_implied
 from topiarist.schema import load
 from topiarist.text import format_count
 
@@ -349,6 +351,14 @@ def alarm_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Itera
     for each in status["conditions"]:
         if each["type"] == Reason.STRIMZI_ACTIVE.value and each["type"] not in known:
             yield Event(each["reason"], each["message"], warning=True)
+
+
+def records_events(result: ReconcileResult) -> Iterator[Event]:
+    """Yield an Event for each topic that the first write of a pass made beside its Topics, and for its differences."""
+    for topic in list_made(result.report) if result.report else ():
+        yield Event("TopicCreated", f"{topic.name}: {', by '.join(describe_implied(topic))}")
+    for notice in result.notices:
+        yield Event("RecordsTopicDiffers", notice, warning=True)
 
 
 def told_part(resource: Resource, cluster: str) -> Mapping[str, Any]:

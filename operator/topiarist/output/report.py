@@ -164,7 +164,7 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
         count = format_count(sum(map(len, moved.values())), "partition")
         text = f"{count} of {format_count(len(moved), 'topic')}, {format_count(_count_copies(moved), 'replica')} copied"
         yield from layout.format_section("+ moved", [text], GREEN)
-    if made := [f"{topic.name} (by {topic.maker})" for topic in _list_made(report)]:
+    if made := [f"{topic.name} (by {topic.maker})" for topic in list_made(report)]:
         yield from layout.format_section("+ also created", layout.format_names(made), GREEN)
     for outcome in detailed:
         sign, style = _STYLES[outcome.result]
@@ -177,7 +177,7 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
     yield layout.colorize(_format_summary(report), BOLD)
 
 
-def _list_made(report: ReconcileReport) -> Sequence[ImpliedTopic]:
+def list_made(report: ReconcileReport) -> Sequence[ImpliedTopic]:
     """Return the topics without a manifest that the run made: all of them, as soon as it wrote one record."""
     is_written = report.outcomes_with(Result.DONE) or report.outcomes_with(Result.DIFFERS)
     return report.plan.implied_topics if is_written else ()

@@ -1,8 +1,8 @@
 // Command emulator is what the tests of services run: brokers in memory that answer as a service does, a front that hides
 // requests of real brokers, and a client that shares no code with topiarist.
 //
-//	emulator serve MODE                       brokers on free ports; the first line has their addresses and a login
-//	emulator hide BROKERS KEY[:MAX]...        a front before each broker, which offers requests up to a version, or not at all
+//	emulator serve MODE [RULE]...             brokers on free ports; the first line has their addresses and a login
+//	emulator hide BROKERS RULE...             a front before each broker; parseRules has the rules
 //	emulator inspect BOOTSTRAP [USER PASSWORD]   a client: one JSON document a line in, one a line out
 //	emulator modes                            the names of all modes
 //
@@ -15,11 +15,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func main() {
@@ -31,8 +29,8 @@ func main() {
 
 func run(words []string) error {
 	switch {
-	case len(words) == 2 && words[0] == "serve":
-		return serve(words[1])
+	case len(words) >= 2 && words[0] == "serve":
+		return serve(words[1], words[2:])
 	case len(words) >= 2 && words[0] == "hide":
 		return hideRequests(words[1], words[2:])
 	case len(words) >= 2 && words[0] == "inspect":
@@ -40,11 +38,11 @@ func run(words []string) error {
 	case len(words) == 1 && words[0] == "modes":
 		return json.NewEncoder(os.Stdout).Encode(modeNames())
 	}
-	return fmt.Errorf("usage: emulator serve MODE | hide BROKERS KEY[:MAX]... | inspect BOOTSTRAP [USER PASSWORD] | modes")
+	return fmt.Errorf("usage: emulator serve MODE [RULE]... | hide BROKERS RULE... | inspect BOOTSTRAP [USER PASSWORD] | modes")
 }
 
-// serve runs the brokers of a mode, each behind a front.
-func serve(name string) error {
+// serve runs the brokers of a mode, each behind a front, with further rules.
+func serve(name string, words []string) error {
 	mode, known := modes[name]
 	if !known {
 		return fmt.Errorf("no mode %q, wanted one of %s", name, strings.Join(modeNames(), ", "))
@@ -69,31 +67,22 @@ func serve(name string) error {
 	for _, each := range fronts {
 		found.ports = append(found.ports, each.port())
 	}
-	return serveFronts(fronts, mode.rules(found), mode)
+	more, err := parseRules(words)
+	if err != nil {
+		return err
+	}
+	return serveFronts(fronts, append(mode.rules(found), more...), mode)
 }
 
 // hideRequests runs fronts before real brokers.
-func hideRequests(addresses string, hidden []string) error {
+func hideRequests(addresses string, words []string) error {
 	fronts, err := openFronts(strings.Split(addresses, ","))
 	if err != nil {
 		return err
 	}
-	var rules []rule
-	for _, each := range hidden {
-		name, newest, limited := strings.Cut(each, ":")
-		key, err := strconv.ParseInt(name, 10, 16)
-		if err != nil {
-			return err
-		}
-		if !limited {
-			rules = append(rules, hide(kmsg.Key(key)))
-			continue
-		}
-		version, err := strconv.ParseInt(newest, 10, 16)
-		if err != nil {
-			return err
-		}
-		rules = append(rules, limit(kmsg.Key(key), int16(version)))
+	rules, err := parseRules(words)
+	if err != nil {
+		return err
 	}
 	return serveFronts(fronts, rules, mode{})
 }

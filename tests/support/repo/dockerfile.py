@@ -15,6 +15,8 @@ from typing import NamedTuple
 _IMAGE_PATHS = re.compile(r"(?<![\w.-])/(app|src|tmp)\b")
 """Folders of the image that steps name."""
 
+_APT_INSTALL = "apt-get install --yes --no-install-recommends "
+
 
 class Step(NamedTuple):
     """An instruction with its text; continued lines are joined."""
@@ -33,6 +35,11 @@ class Stage(NamedTuple):
     def texts(self, instruction: str) -> list[str]:
         """Return the texts of all instructions of a kind."""
         return [step.text for step in self.steps if step.instruction == instruction]
+
+    def system_packages(self) -> list[str]:
+        """Return Debian's packages that the stage installs."""
+        commands = [command.strip() for text in self.texts("RUN") for command in text.split("&&")]
+        return [name for each in commands if each.startswith(_APT_INSTALL) for name in each.split()[4:]]
 
 
 def parse_steps(text: str) -> Iterator[Step]:
@@ -64,7 +71,7 @@ class DockerfileBuild:
     """The stages of a Dockerfile, executed one after another in a folder that represents the image's file system.
 
     A shell executes ``RUN``, in a clean virtual environment in place of the image's Python. The path ``/app`` of a step
-    is ``app`` in the folder.
+    is ``app`` in the folder. Commands of apt are left out: the machine must have Debian's packages already.
     """
 
     def __init__(self, context: Path, root: Path) -> None:
@@ -105,16 +112,21 @@ class DockerfileBuild:
         for source in sources:
             found, there = self._context / source, self.host_path(target)
             if target.endswith("/"):
-                there.mkdir(exist_ok=True)
+                there.mkdir(parents=True, exist_ok=True)
                 shutil.copy(found, there)
             else:
                 left = shutil.ignore_patterns("__pycache__", "*.egg-info")
                 shutil.copytree(found, there, symlinks=True, ignore=left)
 
     def _shell(self, command: str) -> None:
-        told = _IMAGE_PATHS.sub(lambda found: str(self._root / found[1]), command)
+        own = [each.strip() for each in command.split("&&") if not _is_of_apt(each.strip())]
+        told = _IMAGE_PATHS.sub(lambda found: str(self._root / found[1]), " && ".join(own))
         words = ["/bin/sh", "-ec", told]
         done = subprocess.run(
             words, cwd=self._folder, env=self.environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{told}\n{done.stdout}\n{done.stderr}"
+
+
+def _is_of_apt(command: str) -> bool:
+    return command.startswith(("apt-get ", "rm -rf /var/lib/apt/"))

@@ -293,6 +293,15 @@ async def test_refusals_are_told_once_by_an_event() -> None:
 
 
 @virtual_time
+async def test_a_cluster_tells_of_its_topic_of_records() -> None:
+    """An Event of the Cluster has what the topic of records lacks."""
+    world = World(resource_bodies.cluster())
+    world.rounds.seen = lambda: ReconcileResult((), builders.state(), notices=("made without a config",))
+    await world.controller._reconcile("prod", world.rounds)  # type: ignore[arg-type]
+    assert world.server.events == ["prod RecordsTopicDiffers"]
+
+
+@virtual_time
 async def test_a_topic_that_comes_while_its_cluster_is_away_is_told() -> None:
     """The Topic gets a status in the first pass, although its cluster cannot be read."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))

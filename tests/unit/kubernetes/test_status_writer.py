@@ -35,14 +35,24 @@ from topiarist.kubernetes.status_writer import (
     cluster_status,
     left_events,
     needs_finalizer,
+    records_events,
     stall_events,
     told_part,
     topic_events,
     unusable_events,
 )
 from topiarist.kubernetes.topic_status import topic_status
-from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, CreateTopic, Issue, TakeOwnership, TopicPlan, UpdateConfig
+from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    ConfigItem,
+    CreateTopic,
+    ImpliedTopic,
+    Issue,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+)
 from topiarist.model.state import ClusterState, OwnershipRecord, WriteBlock
 
 # Finalizers of Topics: which Topics carry topiarist's finalizer, and for how long.
@@ -378,6 +388,22 @@ def condition(home: Resource, state: ClusterState | None, error: TopiaristError 
 
 
 told: list[list[Event]] = []
+
+
+def test_topics_that_the_first_write_makes_are_told() -> None:
+    """Each topic without a manifest has an Event, once a record is written; its differences are warnings."""
+    implied = ImpliedTopic("__topiarist", 1, 3, "topiarist", "its records")
+    outcomes = (Outcome("orders", Result.DONE),)
+    plan = replace(builders.plan(builders.state(), builders.spec("orders")), implied=(implied,))
+    how = "create 1 partition x 3 replicas, by topiarist, once for a cluster, for its records"
+    created = Event("TopicCreated", f"__topiarist: {how}")
+    differs = Event("RecordsTopicDiffers", "made without min.insync.replicas=2", warning=True)
+    for report, notices, wanted in (
+        (ReconcileReport(plan, outcomes), (differs.message,), [created, differs]),
+        (ReconcileReport(plan, ()), (), []),
+        (None, (), []),
+    ):
+        assert [*records_events(ReconcileResult([], None, report, notices=notices))] == wanted
 
 
 def test_a_cluster_that_goes_and_comes_is_told_once_each() -> None:

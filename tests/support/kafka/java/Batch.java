@@ -1,5 +1,7 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.BufferedReader;
 import java.io.File;
+import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -18,8 +20,8 @@ import org.apache.kafka.common.config.ConfigResource;
 
 /**
  * What somebody writes who has Kafka's Admin client: reads what is there, compares, and asks for all that differs in one
- * request of each kind. {@code java Batch BOOTSTRAP WANTED.json [TIMES]}; for benchmarks. With {@code TIMES} it does so
- * again and again, over one connection and in a virtual machine that is warm, and prints the seconds of each time.
+ * request of each kind. {@code java Batch BOOTSTRAP WANTED.json [again]}; for benchmarks. With {@code again} it does so
+ * for each line of its input, over one connection and in a virtual machine that is warm, and prints the seconds of each.
  */
 public final class Batch {
     public static void main(String[] arguments) throws Exception {
@@ -27,12 +29,16 @@ public final class Batch {
         settings.put("bootstrap.servers", arguments[0]);
         settings.put("request.timeout.ms", 300_000);
         settings.put("default.api.timeout.ms", 300_000);
-        int times = arguments.length > 2 ? Integer.parseInt(arguments[2]) : 1;
-        try (Admin admin = Admin.create(settings)) {
-            for (int time = 0; time < times; time++) {
-                long start = System.nanoTime();
-                String done = ensure(admin, Lines.JSON.readTree(new File(arguments[1])));
-                System.out.println(arguments.length > 2 ? String.valueOf((System.nanoTime() - start) / 1e9) : done);
+        try (Admin admin = Admin.create(settings);
+            BufferedReader input = new BufferedReader(new InputStreamReader(System.in))) {
+            if (arguments.length == 2) {
+                System.out.println(ensure(admin, Lines.JSON.readTree(new File(arguments[1]))));
+            } else {
+                while (input.readLine() != null) {
+                    long start = System.nanoTime();
+                    ensure(admin, Lines.JSON.readTree(new File(arguments[1])));
+                    System.out.println((System.nanoTime() - start) / 1e9);
+                }
             }
         }
     }

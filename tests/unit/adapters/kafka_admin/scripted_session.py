@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -198,9 +199,9 @@ class ScriptedSession:
         """Return the error for a code, as a session without a login does."""
         return error_codes.error_of(code, what, right=right, principal="User:ANONYMOUS", message=message)
 
-    def open_another(self, connection: Any) -> Any:
-        """Return one more connection."""
-        return ScriptedConnection(self, self.brokers[0])
+    def lend_another(self, connection: Any) -> AbstractContextManager[Any]:
+        """Lend one more connection."""
+        return nullcontext(ScriptedConnection(self, self.brokers[0]))
 
     def close(self) -> None:
         """Do nothing."""

@@ -153,21 +153,22 @@ class Features(NamedTuple):
 class Disconnected(Exception):
     """The connection broke, or the answer is late: the outcome of a request that was sent is unknown.
 
-    ``was_sent`` is false if no byte of the request can have reached the broker.
+    ``was_sent`` is false if no byte of the request can have reached the broker. ``hint`` is for the user.
     """
 
-    def __init__(self, message: str, *, was_sent: bool) -> None:
+    def __init__(self, message: str, *, was_sent: bool, hint: str = "run again") -> None:
         super().__init__(message)
         self.was_sent = was_sent
+        self.hint = hint
 
 
 @contextmanager
-def translate_errors(what: str = "the connection to a broker broke", hint: str = "run again") -> Iterator[None]:
-    """Translate a broken connection into a ``TopiaristError``."""
+def translate_errors(what: str = "the connection to a broker broke", hint: str = "") -> Iterator[None]:
+    """Translate a broken connection into a ``TopiaristError``, with the hint of the error unless there is another."""
     try:
         yield
     except Disconnected as error:
-        raise TopiaristError(Reason.UNREACHABLE, f"{what}: {error}", hint) from error
+        raise TopiaristError(Reason.UNREACHABLE, f"{what}: {error}", hint or error.hint) from error
 
 
 class Connection:

@@ -71,6 +71,13 @@ def format_address(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+_CLOSED_AT_LOGIN = "as some do for a wrong user or password, and for a login at a listener that has none"
+
+
+class UnknownHostError(OSError):
+    """An error for a host name without an address."""
+
+
 def open_sockets(address: Address, deadline: float) -> list[Callable[[], socket.socket]]:
     """Return for each IP address of a host a function that connects to it.
 
@@ -85,7 +92,7 @@ def open_sockets(address: Address, deadline: float) -> list[Callable[[], socket.
         )
     except (socket.gaierror, UnicodeError) as error:
         why = error.strerror if isinstance(error, socket.gaierror) and error.strerror else "not a host name"
-        raise OSError(0, f"{address[0]} has no address ({why.lower()})") from None
+        raise UnknownHostError(0, f"{address[0]} has no address ({why.lower()})") from None
     targets = list(dict.fromkeys((family, target) for family, _, _, _, target in found))
 
     def opener(index: int) -> Callable[[], socket.socket]:
@@ -157,7 +164,7 @@ class Connector:
             except tls.AuthRejected as error:
                 if is_last or isinstance(error, LoginRefused):
                     raise _authentication_error(address, error) from None
-        raise OSError(0, f"{address[0]} has no address")
+        raise UnknownHostError(0, f"{address[0]} has no address")
 
     def _open(self, address: Address, opener: Callable[[], socket.socket], deadline: float) -> Connection:
         plain = opener()
@@ -210,7 +217,13 @@ class Connector:
 
     def _log_in(self, connection: Connection, address: Address, deadline: float) -> None:
         if self._access.sasl:
-            connection.log_in_again_at = self._authenticator.log_in(connection, address[0], deadline)
+            try:
+                connection.log_in_again_at = self._authenticator.log_in(connection, address[0], deadline)
+            except Disconnected as error:
+                if not isinstance(error.__cause__, OSError):
+                    raise
+                message = f"{error} at the login by {self._access.sasl.mechanism.value}, {_CLOSED_AT_LOGIN}"
+                raise Disconnected(message, was_sent=error.was_sent) from error
             connection.log_in_again = lambda: self._renew(connection, address)
             return
         request = MetadataRequest(allow_auto_topic_creation=False)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from topiarist.adapters.kafka_admin.connection import error_codes
@@ -19,6 +20,7 @@ from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connecti
 from topiarist.adapters.kafka_admin.connection.connector import (
     Address,
     Connector,
+    UnknownHostError,
     format_address,
     parse_bootstrap_servers,
 )
@@ -35,6 +37,11 @@ CONTROLLER_PATIENCE_S = 30.0
 
 LEADER_AGE_S = 5.0
 """Seconds for which a leader that was found is not looked up again; a leader without a controller stays one for 9."""
+
+HINT_ADVERTISED = (
+    "the brokers advertise a name that this machine does not know: use the listener that is for clients from here, or"
+    " correct advertised.listeners or the DNS"
+)
 
 _Found = TypeVar("_Found", int, Connection)
 _Key = TypeVar("_Key")
@@ -64,6 +71,7 @@ class Session:
         self._connector.check_credentials()
         self._connections: dict[Address, Connection] = {}
         self._others: list[Connection] = []
+        self._idle: dict[Address, list[Connection]] = {}
         self._brokers: dict[int, Address] = {}
         self._reader: Address | None = None
         self._controller_id: int | None = None
@@ -94,11 +102,22 @@ class Session:
             raise refusal
         raise TopiaristError(Reason.UNREACHABLE, f"cannot reach Kafka at {self.hosts}: {'; '.join(errors)}")
 
-    def open_another(self, connection: Connection) -> Connection | None:
-        """Return one more connection to the address of an open one; None if it cannot be opened now."""
+    @contextmanager
+    def lend_another(self, connection: Connection) -> Iterator[Connection | None]:
+        """Lend one more connection to the address of an open one; None if it cannot be opened now.
+
+        Any thread may call it. Afterwards the connection waits for the next caller, unless it broke.
+        """
         address = next((address for address, each in self._connections.items() if each is connection), None)
-        if address is None:
-            return None
+        idle = self._idle.setdefault(address, []) if address else []
+        another = _pop_open(idle) or (self._open_another(address) if address else None)
+        try:
+            yield another
+        finally:
+            if another is not None and another.is_open:
+                idle.append(another)
+
+    def _open_another(self, address: Address) -> Connection | None:
         try:
             another = self._connector.open(address)
         except (OSError, Disconnected, TopiaristError):
@@ -127,7 +146,9 @@ class Session:
             return self._connect(address)
         except (OSError, Disconnected) as error:
             self._brokers.pop(broker_id, None)  # it may have moved: the next call asks for its address
-            raise Disconnected(f"broker {broker_id} cannot be reached: {_describe(error)}", was_sent=False) from error
+            message = f"broker {broker_id} cannot be reached: {_describe(error)}"
+            hint = HINT_ADVERTISED if isinstance(error, UnknownHostError) else "run again"
+            raise Disconnected(message, was_sent=False, hint=hint) from error
 
     def controller(self) -> Connection:
         """Return the connection for Admin requests: to the broker that the brokers name as their controller.
@@ -212,6 +233,7 @@ class Session:
             connection.close()
         self._connections.clear()
         self._others.clear()
+        self._idle.clear()
 
     def _keep_leaders(self, topic: Message) -> None:
         now = time.monotonic()
@@ -311,6 +333,18 @@ class Session:
         if connection is None or not connection.is_open:
             connection = self._connections[address] = self._connector.open(address)
         return connection
+
+
+def _pop_open(connections: list[Connection]) -> Connection | None:
+    """Remove and return an open connection; None if there is none. Closed ones are removed too."""
+    while connections:
+        try:
+            found = connections.pop()
+        except IndexError:  # another thread was faster
+            return None
+        if found.is_open:
+            return found
+    return None
 
 
 def _describe(error: Exception) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
@@ -33,20 +34,20 @@ MAX_MORE_CONNECTIONS = 2
 MIN_PARTS = 3
 """The number of parts from which on further connections pay."""
 
-OpenMore = Callable[[], Connection | None]
-"""Opens one more connection, in a thread of its own; None: there is none."""
+LendMore = Callable[[], AbstractContextManager[Connection | None]]
+"""Lends one more connection, in a thread of its own; None: there is none."""
 
 P = TypeVar("P")
 T = TypeVar("T")
 
 
-def no_more() -> Connection | None:
-    """Open no further connection."""
-    return None
+def no_more() -> AbstractContextManager[Connection | None]:
+    """Lend no further connection."""
+    return nullcontext()
 
 
 def read_in_parallel(
-    connection: Connection, parts: Sequence[P], read: Callable[[Connection, P], T], more: OpenMore
+    connection: Connection, parts: Sequence[P], read: Callable[[Connection, P], T], more: LendMore
 ) -> list[T]:
     """Return the result of ``read`` for each part, in order.
 
@@ -72,8 +73,9 @@ def read_in_parallel(
 
     def help_reading() -> None:
         try:
-            if (another := more()) is not None:
-                work(another)
+            with more() as another:
+                if another is not None:
+                    work(another)
         except Disconnected:
             changed.put(None)
         except BaseException as error:  # reraised in the calling thread
@@ -128,11 +130,11 @@ def read_overrides(
     connection: Connection,
     names: Sequence[str],
     *,
-    more: OpenMore = no_more,
+    more: LendMore = no_more,
 ) -> Mapping[str, Mapping[str, str] | None]:
     """Return the overrides of each topic; None for a topic that does not exist any more.
 
-    Many topics are read over further connections too, which ``more`` opens. Raises ``NoPermission`` for a topic that
+    Many topics are read over further connections too, which ``more`` lends. Raises ``NoPermission`` for a topic that
     may not be described, ``Unreadable``, and ``Disconnected``.
     """
 
@@ -141,7 +143,7 @@ def read_overrides(
         return {name: _require(session, name, found.get(name)) for name in batch}
 
     overrides: dict[str, Mapping[str, str] | None] = {}
-    for found in read_in_parallel(connection, list(_batches(names)), read, more):
+    for found in read_in_parallel(connection, list(split_names(names)), read, more):
         overrides |= found
     return overrides
 
@@ -154,7 +156,7 @@ class _Described(NamedTuple):
 
 
 def read_overrides_and_known_configs(
-    session: Session, connection: Connection, names: Sequence[str], *, more: OpenMore = no_more
+    session: Session, connection: Connection, names: Sequence[str], *, more: LendMore = no_more
 ) -> tuple[Mapping[str, Mapping[str, str] | None], KnownConfigs | None]:
     """Return what ``read_overrides`` and ``read_known_configs`` return; a few topics are described in one request."""
     if not 0 < len(names) <= _MAX_DESCRIBED:
@@ -294,7 +296,8 @@ def build_describe_configs(
     )
 
 
-def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
+def split_names(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the names of topics of each request."""
     equal = -(-len(names) // (2 * (1 + MAX_MORE_CONNECTIONS)))
     size = min(max(equal, MIN_BATCH_SIZE), BATCH_SIZE)
     for start in range(0, len(names), size):

@@ -37,7 +37,7 @@ from topiarist.adapters.kafka_admin.read.sync import (
     ReassignmentsWatch,
     SyncedBroker,
     find_migration_readiness,
-    open_synced,
+    lend_synced,
     sync_to_read,
     target_of,
 )
@@ -209,7 +209,7 @@ def _read_topics(
 
     def read_all(names: Collection[str]) -> tuple[dict[str, Mapping[str, str]], KnownConfigs | None]:
         overrides, known = read_overrides_and_known_configs(
-            session, connection, sorted(names), more=lambda: open_synced(session, synced)
+            session, connection, sorted(names), more=lambda: lend_synced(session, synced)
         )
         return {name: config for name, config in overrides.items() if config is not None}, known
 

@@ -12,8 +12,8 @@ In ZooKeeper mode there is no quorum to ask. There the controller is asked, whic
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from topiarist.adapters.kafka_admin.connection import error_codes
@@ -114,18 +114,18 @@ def sync(session: Session, timeout: float = SYNC_TIMEOUT_S, *, since: float | No
         interval = min(interval * 2, _MAX_POLL_INTERVAL_S)
 
 
-def open_synced(session: Session, synced: SyncedBroker) -> Connection | None:
-    """Return one more connection to a broker that serves metadata no older than ``synced``; None without one.
+@contextmanager
+def lend_synced(session: Session, synced: SyncedBroker) -> Iterator[Connection | None]:
+    """Lend one more connection to a broker that serves metadata no older than ``synced``; None without one.
 
     It has the address of the other connection, which may lead to another broker all the same.
     """
     if synced.quorum is None:
-        return None  # nothing shows how old the metadata of a broker is
-    connection = session.open_another(synced.connection)
-    if connection is None:
-        return None
-    epoch = connection.read_versions().finalized_features_epoch
-    return connection if epoch >= synced.quorum.high_watermark - _LATEST_METADATA_LAG else None
+        yield None  # nothing shows how old the metadata of a broker is
+        return
+    with session.lend_another(synced.connection) as connection:
+        epoch = connection.read_versions().finalized_features_epoch if connection else -1
+        yield connection if epoch >= synced.quorum.high_watermark - _LATEST_METADATA_LAG else None
 
 
 def read_quorum(session: Session, connection: Connection) -> Quorum:

@@ -228,7 +228,7 @@ def read_again(read: Callable[[], T]) -> T:
     try:
         return read()
     except Disconnected as error:
-        raise TopiaristError(Reason.UNREACHABLE, f"the connection to a broker broke: {error}", "run again") from error
+        raise TopiaristError(Reason.UNREACHABLE, f"the connection to a broker broke: {error}", error.hint) from error
 
 
 # The state that a run has read for its plan, in place of the first look at the topics of a chunk.

@@ -378,11 +378,11 @@ class RecordsRun:
         except (transactions.OutcomeUnknown, Disconnected) as error:
             raise _not_begun(error) from error
         except TopiaristError as error:
-            is_permanent = error.reason in (Reason.RECORDS_REFUSED, Reason.PREREQUISITE_MISSING) and not error.hint
-            raise TopiaristError(
-                error.reason, error.message, HINT_NO_RECORDS if is_permanent else error.hint
-            ) from error
-        created = create_topic(self._session, self._topic, self._clock)
+            raise _with_remedy(error) from error
+        try:
+            created = create_topic(self._session, self._topic, self._clock)
+        except TopiaristError as error:
+            raise _with_remedy(error) from error
         self._created_id = created.own_id
         for notice in created.notices:
             self._cluster.on_notice(notice)
@@ -395,6 +395,7 @@ class RecordsRun:
 
     def _undo_creation(self, error: TopiaristError) -> TopiaristError:
         """Delete the topic if this run has made it for a commit that fails for good; return the error, with that."""
+        error = _with_remedy(error)
         created, name = self._created_id, self._topic.name
         if not created or error.reason.retryable:
             return error
@@ -579,6 +580,13 @@ class RecordsRun:
 
 def _not_acquired() -> TopiaristError:
     return TopiaristError(Reason.SESSION_LOST, "the records were not acquired", HINT_RUN_AGAIN)
+
+
+def _with_remedy(error: TopiaristError) -> TopiaristError:
+    """Return the error with the way out of brokers that refuse records for good, if it has none of its own."""
+    if error.hint or error.reason not in (Reason.RECORDS_REFUSED, Reason.PREREQUISITE_MISSING):
+        return error
+    return TopiaristError(error.reason, error.message, HINT_NO_RECORDS)
 
 
 def _not_begun(error: transactions.Fenced | transactions.OutcomeUnknown | Disconnected) -> TopiaristError:

@@ -271,8 +271,8 @@ class Producer:
                 AGAIN_CODES,
             )
         except TopiaristError as error:
-            if error.reason is Reason.NO_PERMISSION:
-                raise
+            if error.reason is not Reason.UNREACHABLE:
+                raise  # refused: nothing was done
             raise OutcomeUnknown(str(error)) from error
 
     def _batches(self, values: Mapping[bytes, bytes | None]) -> Iterator[tuple[bytes, int]]:

@@ -433,6 +433,24 @@ def test_a_refused_login(peers: Peers, monkeypatch: pytest.MonkeyPatch, error: E
     assert not peers.connections[0].is_open
 
 
+@pytest.mark.usefixtures("peers")
+def test_a_login_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that closes the connection at the login may refuse it; one that does not answer in time says nothing."""
+    closed, late = (Disconnected(text, was_sent=True) for text in ("the broker closed the connection", "no answer"))
+    closed.__cause__ = OSError("the broker closed the connection")
+    sasl: Any = SaslPassword(SaslMechanism.PLAIN, "ada", None)  # type: ignore[arg-type]
+    for error, wanted in (
+        (closed, "closed the connection at the login by PLAIN, as some do for a wrong"),
+        (late, "no"),
+    ):
+        logins = Logins(error)
+        monkeypatch.setattr(connector_module, "Authenticator", lambda access, logins=logins: logins)
+        with pytest.raises(Disconnected, match=wanted) as caught:
+            connect(sasl=sasl)
+        assert ("at the login" in str(caught.value)) is (error is closed)
+        assert caught.value.was_sent
+
+
 def test_addresses_as_text() -> None:
     """An IPv6 address has brackets."""
     assert (format_address(ADDRESS), format_address(("::1", 1))) == ("kafka:9092", "[::1]:1")

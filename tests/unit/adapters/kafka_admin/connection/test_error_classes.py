@@ -138,6 +138,7 @@ CERTAINTIES = {
 }
 
 REFUSALS = {
+    35: (Result.REFUSED, Reason.NOT_OFFERED),
     40: (Result.REFUSED, Reason.CONFIG_INVALID),
     38: (Result.REFUSED, Reason.TOO_FEW_BROKERS),
     44: (Result.REFUSED, Reason.POLICY_VIOLATION),

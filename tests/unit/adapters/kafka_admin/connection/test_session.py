@@ -8,8 +8,8 @@ import pytest
 
 from topiarist.adapters.kafka_admin.connection import session as session_module
 from topiarist.adapters.kafka_admin.connection.authentication import RefusedByCluster
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.connection.connector import Address
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, translate_errors
+from topiarist.adapters.kafka_admin.connection.connector import Address, UnknownHostError
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.protocol.messages import MetadataRequest
 from topiarist.errors import Reason, TopiaristError
@@ -171,16 +171,34 @@ def test_a_refusal_of_one_broker(session: Session, network: Network) -> None:
 def test_a_further_connection(session: Session, network: Network) -> None:
     """It goes to the same address; none is opened beside an unknown connection or at a failure; all are closed."""
     first = session.any_broker()
-    second: Any = session.open_another(first)
-    assert second is not first
-    assert second.address == ("one", 9092)
-    assert session.open_another(Peer(network, ("x", 1))) is None  # type: ignore[arg-type]
-    for error in (OSError("x"), Disconnected("x", was_sent=False), REFUSED):
-        network.errors["one"] = error
-        assert session.open_another(first) is None
+    lent: Any
+    with session.lend_another(first) as lent:
+        second = lent
+        assert second is not first
+        assert second.address == ("one", 9092)
+        with session.lend_another(Peer(network, ("x", 1))) as lent:  # type: ignore[arg-type]
+            assert lent is None
+        for error in (OSError("x"), Disconnected("x", was_sent=False), REFUSED):
+            network.errors["one"] = error
+            with session.lend_another(first) as lent:
+                assert lent is None
     session.close()
     assert not first.is_open
     assert not second.is_open
+
+
+def test_a_session_of_many_reads_opens_no_more_connections(session: Session, network: Network) -> None:
+    """The next borrower gets the connection of the last one, two borrowers have two, and a broken one is replaced."""
+    first = session.any_broker()
+    for _ in range(10):
+        with session.lend_another(first) as second, session.lend_another(first) as third:
+            assert len({first, second, third}) == 3
+    assert len(network.opened) == 3
+    assert second is not None
+    second.close()
+    with session.lend_another(first) as again, session.lend_another(first) as another:
+        assert second not in (again, another)
+    assert len(network.opened) == 4
 
 
 def test_a_read_is_repeated_once(session: Session, network: Network) -> None:
@@ -207,16 +225,26 @@ def test_a_broker_by_its_id(session: Session, network: Network) -> None:
     assert not caught.value.was_sent
 
 
-@pytest.mark.parametrize("error", [OSError(111, "refused"), Disconnected("refused", was_sent=True)])
-def test_a_broker_that_cannot_be_reached(session: Session, network: Network, error: Exception) -> None:
-    """Nothing was sent; the next call asks for its address again."""
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (OSError(111, "refused"), "run again"),
+        (Disconnected("refused", was_sent=True), "run again"),
+        (UnknownHostError(0, "refused"), session_module.HINT_ADVERTISED),
+    ],
+)
+def test_a_broker_that_cannot_be_reached(session: Session, network: Network, error: Exception, hint: str) -> None:
+    """Nothing was sent; the next call asks for its address again. A name without an address needs another remedy."""
     network.errors["b2"] = error
     with pytest.raises(Disconnected, match="broker 2 cannot be reached: refused") as caught:
         session.broker(2)
     assert not caught.value.was_sent
+    with pytest.raises(TopiaristError) as shown, translate_errors():
+        session.broker(2)
+    assert (caught.value.hint, shown.value.hint) == (hint, hint)
     network.errors.clear()
     session.broker(2)
-    assert len(network.sent) == 2
+    assert len(network.sent) == 3
 
 
 def test_the_controller(session: Session, network: Network) -> None:

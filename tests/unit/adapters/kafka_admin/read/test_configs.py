@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -550,6 +551,11 @@ FIRST: Any = "first"
 PARTS = list(range(40))
 
 
+def lend() -> AbstractContextManager[Any]:
+    """Lend a connection of its own to each reader."""
+    return nullcontext(object())
+
+
 def test_one_connection_reads_all_parts_in_order() -> None:
     """Without further connections no thread is started."""
     threads = threading.active_count()
@@ -579,7 +585,7 @@ def test_further_connections_read_at_the_same_time() -> None:
             meeting.wait()
         return part
 
-    assert read_in_parallel(FIRST, PARTS, read, object) == PARTS  # type: ignore[arg-type]
+    assert read_in_parallel(FIRST, PARTS, read, lend) == PARTS
     assert len(seen) == 1 + MAX_MORE_CONNECTIONS
 
 
@@ -597,16 +603,16 @@ def test_the_part_of_a_broken_connection_is_read_by_the_first() -> None:
             raise Disconnected("gone", was_sent=True)
         return connection, part
 
-    assert read_in_parallel(FIRST, parts, read, object) == [(FIRST, part) for part in parts]  # type: ignore[arg-type]
+    assert read_in_parallel(FIRST, parts, read, lend) == [(FIRST, part) for part in parts]
 
 
 def test_a_connection_that_cannot_be_opened_is_not_needed() -> None:
     """Neither a refusal nor a connection that breaks while it is opened shows."""
 
-    def breaks() -> None:
+    def breaks() -> AbstractContextManager[Any]:
         raise Disconnected("no", was_sent=False)
 
-    for more in (lambda: None, breaks):
+    for more in (nullcontext, breaks):
         assert read_in_parallel(FIRST, PARTS, lambda _, part: part, more) == PARTS
 
 
@@ -614,8 +620,9 @@ def test_a_connection_that_is_late_is_not_awaited() -> None:
     """All parts are read while another connection is still being opened."""
     opened = threading.Event()
 
-    def more() -> None:
+    def more() -> AbstractContextManager[Any]:
         opened.wait(20)
+        return nullcontext()
 
     assert read_in_parallel(FIRST, PARTS, lambda _, part: part, more) == PARTS
     opening = [thread for thread in threading.enumerate() if thread.name == "reading"]
@@ -640,7 +647,7 @@ def test_an_error_of_any_reader_is_raised(reader: str) -> None:
         return part
 
     with pytest.raises(PermissionError):
-        read_in_parallel(FIRST, PARTS, read, object)  # type: ignore[arg-type]
+        read_in_parallel(FIRST, PARTS, read, lend)
 
 
 def test_the_error_of_the_first_connection_is_raised() -> None:

@@ -18,7 +18,7 @@ from topiarist.adapters.kafka_admin.read.sync import (
     Quorum,
     SyncedBroker,
     find_migration_readiness,
-    open_synced,
+    lend_synced,
     read_quorum,
     read_reassignments,
     sync,
@@ -275,8 +275,10 @@ def test_a_further_connection(epoch: int, is_opened: bool) -> None:
     over = session()
     synced = sync(over)  # type: ignore[arg-type]
     over.script["ApiVersions"] = versions(epoch)
-    assert (open_synced(over, synced) is not None) is is_opened  # type: ignore[arg-type]
-    assert open_synced(over, synced._replace(quorum=None)) is None  # type: ignore[arg-type]
+    with lend_synced(over, synced) as another:  # type: ignore[arg-type]
+        assert (another is not None) is is_opened
+    with lend_synced(over, synced._replace(quorum=None)) as another:  # type: ignore[arg-type]
+        assert another is None
 
 
 def test_a_list_of_reassignments_that_is_or_was_not_empty(clock: FakeTime) -> None:

@@ -196,7 +196,7 @@ TOO_FEW = "fewer replicas are in sync than min.insync.replicas demands"
 @pytest.mark.parametrize(
     ("codes", "reason", "message", "hint", "is_left"),
     [
-        ({"Produce": 44}, Reason.RECORDS_REFUSED, f"{REFUSED}; {DELETED}", "", False),
+        ({"Produce": 44}, Reason.RECORDS_REFUSED, f"{REFUSED}; {DELETED}", HINT_NO_RECORDS, False),
         (
             {"Produce": 29},
             Reason.NO_PERMISSION,
@@ -205,12 +205,12 @@ TOO_FEW = "fewer replicas are in sync than min.insync.replicas demands"
             "grant it with kafka-acls",
             False,
         ),
-        ({"Produce": 44, "DeleteTopics": 29}, Reason.RECORDS_REFUSED, f"{REFUSED}; {LEFT}", "", True),
+        ({"Produce": 44, "DeleteTopics": 29}, Reason.RECORDS_REFUSED, f"{REFUSED}; {LEFT}", HINT_NO_RECORDS, True),
         (
             {"AddPartitionsToTxn": 44},
             Reason.RECORDS_REFUSED,
             f"cannot begin a transaction: POLICY_VIOLATION (44); {DELETED}",
-            "",
+            HINT_NO_RECORDS,
             False,
         ),
         (

@@ -191,7 +191,7 @@ def require_end(step: str, code: int) -> None:
         assert caught.value.reason is Reason.NO_PERMISSION
         right = f"the transactional id {ID}" if code == 53 else f"the topic {TOPIC}"
         assert f"Write on {right}" in caught.value.message
-    elif code in REFUSED and step != "EndTxn":
+    elif code in REFUSED:
         with pytest.raises(TopiaristError) as caught:
             run.commit()
         assert caught.value.reason is (Reason.PREREQUISITE_MISSING if code == 35 else Reason.RECORDS_REFUSED)
