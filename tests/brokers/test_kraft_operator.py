@@ -92,7 +92,7 @@ def check_topic(declared: DeclaredResources, bed: KraftFixture, operator: Operat
     metrics = operator.http_get("/metrics")[1]
     assert 'topiarist_cluster_session_state{cluster="prod"} 1.0' in metrics
     counts = dict(re.findall(r'topiarist_cluster_requests_total{cluster="prod",op="(\w+)",result="ok"} (\S+)', metrics))
-    assert float(counts["CreateTopics"]) == 2.0  # the records and the topic
+    assert float(counts["CreateTopics"]) == 3.0  # a question about replica lists, the records, the topic
     assert float(counts["Metadata"]) > 0
     assert "zookeeper" not in metrics.lower()
 
