@@ -177,6 +177,29 @@ def test_survivors(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{other}\n    NOT cosmetic: another: killed by" in capsys.readouterr().out
 
 
+ENDLESS = """
+from itertools import count
+
+
+def read(size, is_short=True):
+    return bytearray(min(size, 10)) if is_short else max(count())
+"""
+
+
+@pytest.mark.slow
+def test_a_mutant_without_end_is_killed(
+    package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mutant that allocates 5 GB, or computes without end in code of C, is killed soon, in memory and at import."""
+    monkeypatch.setattr("mutation.run.START_S", 8)
+    (package / "operator/topiarist/small.py").write_text(ENDLESS, encoding="utf-8")
+    (package / "tests/unit/small/test_small.py").write_text(
+        "from topiarist.small import read\n\n\ndef test_read():\n    assert read(5 << 30)\n", encoding="utf-8"
+    )
+    run_group("small", 50, 1, 1, package)
+    assert "(3 out of time or memory)" in capsys.readouterr().out
+
+
 def test_a_listed_survivor_that_does_not_exist(package: Path) -> None:
     """A survivor of code that was changed since is an error."""
     listed = package / "tools/mutation/survivors/small.toml"

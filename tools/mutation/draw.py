@@ -4,8 +4,8 @@ A group is a folder or module of the package, such as ``drift`` or ``adapters/ka
 ``tests/unit`` with the same path, and those of ``RUN_TESTS``. ``operators.py`` defines the changes. The sample is
 spread over the group: all changes are put in an order by function, and drawn at equal distances from a random start.
 A change with which the package cannot be imported, or that only leaves out a required argument, is not counted: no
-test is needed to find it. Another one is drawn instead. A test that takes more than ten CPU seconds, or only waits,
-has failed.
+test is needed to find it. Another one is drawn instead. A test that takes more than ten CPU seconds, or only waits, has
+failed; so has a run of tests that takes too much time or memory (``WorkspacePool``).
 
 A survivor is a change that no test of the group notices. Write the test that states what the code means, or list the
 survivor with its reason in ``survivors/<group>.toml``: ``[equivalent]`` if the change cannot be seen, ``[cosmetic]`` if
@@ -38,7 +38,7 @@ from mutation.mutations import Function, Mutation
 from mutation.operators import Unit, find_changes, find_units
 from mutation.run import Mutant, WorkspacePool, unique_name
 from mutation.traces import statement_line
-from mutation.workspace import HUNG_SUFFIX, REFUSED_SUFFIX, ROOT, SOURCE
+from mutation.workspace import EXHAUSTED_SUFFIX, REFUSED_SUFFIX, ROOT, SOURCE
 
 REQUIRED_SHARE = 0.9
 LIMITS = {"EXAMPLES": "20", "TEST_CPU_S": "10"}
@@ -201,12 +201,12 @@ def report(group: str, results: Sequence[Result], survivors: Mapping[str, str]) 
     for result in wrong:
         print(f"{result.mutant.name}\n    NOT {survivors[result.mutant.name]}: killed by {result.killer}")
     unlisted = sum(mutant.name not in survivors for mutant in alive)
-    hung = sum((result.killer or "").endswith(HUNG_SUFFIX) for result in killed)
+    exhausted = sum((result.killer or "").endswith(EXHAUSTED_SUFFIX) for result in killed)
     share = len(killed) / len(results)
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     seconds = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     print(
-        f"{group}: {len(results)} mutants, {len(killed)} killed ({hung} did not end), {share:.1%};"
+        f"{group}: {len(results)} mutants, {len(killed)} killed ({exhausted} out of time or memory), {share:.1%};"
         f" {len(alive)} survived, {unlisted} without a reason; {seconds:.0f} CPU s"
     )
     return share >= REQUIRED_SHARE and not unlisted and not wrong

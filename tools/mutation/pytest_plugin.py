@@ -19,7 +19,7 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from importlib import import_module
 from inspect import CO_OPTIMIZED
 from pathlib import Path
@@ -28,8 +28,8 @@ from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
-from mutation.fork_runner import wait_for
-from mutation.workspace import HUNG_SUFFIX, REFUSED_SUFFIX
+from mutation.fork_runner import MEMORY_BYTES, own_time, wait_for
+from mutation.workspace import EXHAUSTED_SUFFIX, REFUSED_SUFFIX
 
 settings.register_profile(
     "one-example", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
@@ -54,9 +54,6 @@ _TEST_CPU_S = float(os.environ.get("TEST_CPU_S", "0"))
 
 _IDLE_S, _IDLE_CPU_S = 20, 0.02
 """Seconds in which a test that goes on uses more CPU than this, also on a busy machine; one that waits does not."""
-
-_MEMORY_BYTES = 3 << 30
-"""Address space of a child: a mutant that allocates without end fails, and the machine goes on."""
 
 _MISSING_ARGUMENT = re.compile(r"TypeError: [^\n]*missing \d+ required [a-z-]+ arguments?")
 
@@ -109,9 +106,17 @@ def _end_waiting_test() -> None:
             os.kill(os.getpid(), signal.SIGPROF)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Note the duration of a test with its fixtures, without the time in which other processes ran."""
+    began = own_time(os.getpid())
+    result = yield
+    _seconds[item.nodeid] = own_time(os.getpid()) - began
+    return result
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up the duration of a test, and log a failure."""
-    _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
+    """Log a failure."""
     _log_failure(report)
 
 
@@ -124,7 +129,11 @@ def _log_failure(report: pytest.CollectReport | pytest.TestReport) -> None:
     if report.failed:
         _failed.append(report.nodeid)
         text = str(report.longrepr)
-        suffix = HUNG_SUFFIX * ("Failed: Timeout" in text) or REFUSED_SUFFIX * bool(_MISSING_ARGUMENT.search(text))
+        suffix = ""
+        if "Failed: Timeout" in text or "MemoryError" in text:
+            suffix = EXHAUSTED_SUFFIX
+        elif _MISSING_ARGUMENT.search(text):
+            suffix = REFUSED_SUFFIX
         with Path(os.environ["RED"]).open("a", encoding="utf-8") as log:
             log.write(f"{report.nodeid}{suffix}\n")
 
@@ -180,7 +189,7 @@ def _run_child(
     """Run tests under a mutant until one fails, and end the process with the code that pytest ends with."""
     os.setsid()
     threading.Thread(target=_end_waiting_test, daemon=True).start()
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     code = 70
     try:
         _replace_code(request["path"], request["sources"], functions)

@@ -38,7 +38,14 @@ from typing import NamedTuple
 from mutation.mutations import Function, Mutation, find_mutations
 from mutation.results import MutantResults
 from mutation.traces import CoverageTraces, TraceCache, file_of_test, statement_line, tracing_transforms
-from mutation.workspace import COPIED_PATHS, HUNG_SUFFIX, ROOT, SOURCE, Workspace, copy_tree
+from mutation.workspace import COPIED_PATHS, EXHAUSTED_SUFFIX, ROOT, SOURCE, Workspace, copy_tree
+
+START_S, TIME_FACTOR = 30, 3
+"""Seconds that tests may take under a mutant: this many, and a multiple of what they took without one.
+
+Measured with 300 mutants: pytest begins within 5 s, and tests take at most half of the time that they took when they
+were traced. Both are seconds of ``own_time``.
+"""
 
 
 class Target(NamedTuple):
@@ -184,7 +191,7 @@ class WorkspacePool:
             for workspace in self._workspaces:
                 stack.enter_context(workspace.change_sources(tracing_transforms(functions, workspace.trace_log)))
             failures = [*filter(None, self._executor.map(self._run_unmutated, patterns))]
-        seconds = {test: took for workspace in self._workspaces for test, took in workspace.test_durations().items()}
+        seconds = self._read_durations()
         log = [*chain(*(workspace.read_traces() for workspace in self._workspaces))]
         self._traces = CoverageTraces(log, seconds)
         if not failures:
@@ -201,6 +208,7 @@ class WorkspacePool:
         ]
         if failed := self._run_unmutated([*dict.fromkeys(test for _, (test,) in known)]):
             raise SystemExit(f"{failed} fails without any mutant: fix it first")
+        self._traces = CoverageTraces((), self._read_durations())
         for (mutant, _), found in zip(
             known, self._executor.map(lambda each: self._run_mutant(*each), known), strict=True
         ):
@@ -230,7 +238,7 @@ class WorkspacePool:
             with self._borrow_workspace() as workspace:
                 original = workspace.read_source(mutant.module)
                 sources = original, mutant.failing_source(original)
-                failure = workspace.first_failure_of_functions(tests, mutant.module, sources)
+                failure = workspace.first_failure_of_functions(tests, self._limit(tests), mutant.module, sources)
             if failure and self.is_test(failure):
                 return
         if tried:
@@ -261,7 +269,7 @@ class WorkspacePool:
         return self._executor.map(self.find_killing_test, mutants)
 
     def is_test(self, failure: str) -> bool:
-        """Return whether a failure is a test that failed or did not end, and no error at import or collection."""
+        """Return whether a failure is one of a test, and no error at import or collection."""
         return "::" in failure.partition("[")[0] and not failure.startswith("ends with")
 
     def _run_mutant(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
@@ -275,11 +283,12 @@ class WorkspacePool:
             with workspace.change_sources({mutant.module: lambda _: mutated}):
                 failure = None
                 if is_in_memory := self._is_served and not at_import:
-                    failure = workspace.first_failure_of_functions(tests, mutant.module, (original, mutated))
+                    sources = original, mutated
+                    failure = workspace.first_failure_of_functions(tests, self._limit(tests), mutant.module, sources)
                 if not is_in_memory or (failure and not self.is_test(failure)):
-                    failure = workspace.first_failure(tests)
+                    failure = workspace.first_failure(tests, self._limit(tests))
         # A failure that is no single test (a file that cannot be loaded, a process that ended) cannot be rerun.
-        if failure and (name := failure.removesuffix(HUNG_SUFFIX)) in tests:
+        if failure and (name := failure.removesuffix(EXHAUSTED_SUFFIX)) in tests:
             # The last one first: guards of one function are neighbors, so the same test often kills the next one too.
             killers = self._killing_tests[mutant.module]
             self._killing_tests[mutant.module] = [name, *(killer for killer in killers if killer != name)]
@@ -289,7 +298,15 @@ class WorkspacePool:
     def _run_unmutated(self, tests: Sequence[str]) -> str | None:
         """Return the first of the tests that fails without a mutant; None if all pass."""
         with self._borrow_workspace() as workspace:
-            return workspace.first_failure(tests, limits_tests=False)
+            return workspace.first_failure(tests, None)
+
+    def _read_durations(self) -> Mapping[str, float]:
+        """Return the seconds that each test took when it last ran."""
+        return {test: took for workspace in self._workspaces for test, took in workspace.test_durations().items()}
+
+    def _limit(self, tests: Sequence[str]) -> float:
+        """Return the seconds that tests may take under a mutant."""
+        return START_S + TIME_FACTOR * self._traces.seconds_of(tests)
 
     @contextmanager
     def _borrow_workspace(self) -> Iterator[Workspace]:

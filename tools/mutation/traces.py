@@ -78,6 +78,10 @@ class CoverageTraces:
         """Return all tests, the fastest first."""
         return sorted(self._seconds, key=self._seconds.__getitem__)
 
+    def seconds_of(self, tests: Iterable[str]) -> float:
+        """Return the seconds that tests took without a mutant; a test that did not run took none."""
+        return sum(self._seconds.get(test, 0.0) for test in tests)
+
     def is_imported(self, module: str, line: int) -> bool:
         """Return whether a statement runs outside any test, while a module or test file is loaded."""
         return "" in self._tests[module, line]

@@ -25,13 +25,10 @@ COPIED_PATHS = (
     *("pyproject.toml", "README.md", "CHANGELOG.md"),
 )
 
-TEST_RUN_TIMEOUT_S = 3600
-"""Seconds that tests which run together may take.
+UNMUTATED_TIMEOUT_S = 3600
+"""Seconds that all tests without a mutant may take."""
 
-Each test also has its own limit, which detects a mutant that hangs.
-"""
-
-HUNG_SUFFIX = " (did not end)"
+EXHAUSTED_SUFFIX = " (ran out of time or memory)"
 REFUSED_SUFFIX = " (a call without a required argument)"
 
 
@@ -92,13 +89,11 @@ class Workspace:
             for path, original in originals.items():
                 path.write_text(original, encoding="utf-8")
 
-    def first_failure(
-        self, tests: Sequence[str], seconds: float = TEST_RUN_TIMEOUT_S, *, limits_tests: bool = True
-    ) -> str | None:
+    def first_failure(self, tests: Sequence[str], seconds: float | None) -> str | None:
         """Run files or single tests in this order, and return the first that fails.
 
-        Returns None if all pass. Everything is imported and collected in this run. Without ``limits_tests`` a test may
-        take as much CPU as it needs: traced code is some times slower.
+        Returns None if all pass. Everything is imported and collected in this run. The run ends after some seconds;
+        None is for tests without a mutant, which may take as much time and memory as they need: traced code is slower.
         """
         if not tests:
             return None
@@ -106,23 +101,26 @@ class Workspace:
         self._clear(output)
         request = {
             "words": [*self._options, *dict.fromkeys(map(file_of_test, tests))],
-            "variables": {"ORDER": "\n".join(tests), **({} if limits_tests else {"TEST_CPU_S": "0"})},
+            "variables": {"ORDER": "\n".join(tests), **({"TEST_CPU_S": "0"} if seconds is None else {})},
             "output": str(output),
-            "seconds": seconds,
+            "seconds": UNMUTATED_TIMEOUT_S if seconds is None else seconds,
+            "has_limits": seconds is not None,
         }
         assert self._runner.stdin
         assert self._runner.stdout
         print(json.dumps(request), file=self._runner.stdin, flush=True)
         return self._find_failure(tests, self._runner.stdout.readline().strip(), output)
 
-    def first_failure_of_functions(self, tests: Sequence[str], module: str, sources: tuple[str, str]) -> str | None:
+    def first_failure_of_functions(
+        self, tests: Sequence[str], seconds: float, module: str, sources: tuple[str, str]
+    ) -> str | None:
         """Run single tests that ``serve`` has collected, with the functions of a module as in its second source.
 
-        Returns None if all pass. The first source is the one that was imported.
+        Returns None if all pass. The first source is the one that was imported. The run ends after some seconds.
         """
         assert self._server
         self._clear()
-        code = self._server.run(tests, str(self._folder / SOURCE / module), sources)
+        code = self._server.run(tests, seconds, str(self._folder / SOURCE / module), sources)
         return self._find_failure(tests, code)
 
     def _clear(self, *more: Path) -> None:
@@ -135,7 +133,9 @@ class Workspace:
         if failures := (self._folder / "red").read_text(encoding="utf-8").splitlines():
             return failures[0]
         text = output.read_text(encoding="utf-8", errors="replace") if output else ""
-        return tests[0] + HUNG_SUFFIX if code == "hangs" else f"ends with {code}: {text.strip()[-200:]}"
+        if code == "hangs" or code.startswith("-") or "MemoryError" in text:
+            return tests[0] + EXHAUSTED_SUFFIX
+        return f"ends with {code}: {text.strip()[-200:]}"
 
     def read_source(self, module: str) -> str:
         """Return the present source of a module."""
@@ -195,9 +195,9 @@ class _TestServer:
         if not self._answers.readline():
             raise SystemExit(f"pytest cannot collect the tests:\n{output.read_text(encoding='utf-8')[-2000:]}")
 
-    def run(self, tests: Sequence[str], path: str, sources: tuple[str, str]) -> str:
+    def run(self, tests: Sequence[str], seconds: float, path: str, sources: tuple[str, str]) -> str:
         """Run tests with the functions of a changed source, and return the exit code."""
-        request = {"tests": tests, "path": path, "sources": sources, "seconds": TEST_RUN_TIMEOUT_S}
+        request = {"tests": tests, "path": path, "sources": sources, "seconds": seconds}
         print(json.dumps(request), file=self._requests, flush=True)
         return self._answers.readline().strip()
 
