@@ -347,13 +347,13 @@ class KafkaCluster(Closable):
         return {}
 
     def _learn_lists(self, plan: Plan) -> Plan:
-        """Return the plan with what a dry run shows about replica lists, if it has some and the Cluster leaves it open.
+        """Return the plan with what a dry run shows about replica lists, if the Cluster leaves it open.
 
         A plan of this session has that already.
         """
-        from topiarist.adapters.kafka_admin.write.dry_run import find_list_support, needs_list_support
+        from topiarist.adapters.kafka_admin.write.dry_run import find_list_support
 
-        if not needs_list_support(plan) or self._session.access.placement is not None:
+        if self._session.access.placement is not None:
             return plan
         return replace(plan, capabilities=find_list_support(self._session, plan))
 

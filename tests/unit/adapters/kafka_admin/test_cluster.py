@@ -22,6 +22,7 @@ from topiarist.adapters.kafka_admin.cluster import (
     MESSAGE_NO_RECORDS,
     WARNING_NO_OWNERS,
     KafkaCluster,
+    view_records,
 )
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.moves import mover as mover_module
@@ -30,7 +31,7 @@ from topiarist.adapters.kafka_admin.read import state as cluster_state
 from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.state import REMEDY_NO_RECORDS
 from topiarist.adapters.kafka_admin.read.topic_reader import NO_MOVES_WITHOUT_RECORDS
-from topiarist.adapters.kafka_admin.records.codec import Moved, Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, Moved, Records, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import WARNING_ZOOKEEPER_ENDED, RecordsRun
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
@@ -50,6 +51,7 @@ from topiarist.model.state import (
     OwnershipRecord,
     ReadError,
     Support,
+    TopicState,
     WriteBlock,
     find_records_block,
 )
@@ -214,7 +216,7 @@ def test_progress_and_inspection(kafka: FakeKafka) -> None:
     assert cluster.requests is cluster._session.requests
 
 
-def test_a_topic_of_records_that_was_recreated(kafka: FakeKafka) -> None:
+def test_a_topic_of_records_that_was_recreated(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """The records are lost: no topic counts as owned, and nothing may be written from their absence."""
     cluster = kafka.open()
     assert any(topic.valid_record for topic in cluster.read().topics.values())
@@ -222,7 +224,11 @@ def test_a_topic_of_records_that_was_recreated(kafka: FakeKafka) -> None:
     state = cluster.read()
     assert (state.records_error.reason, state.write_block.reason) == (Reason.RECORDS_LOST, Reason.RECORDS_LOST)
     assert not any(topic.record for topic in state.topics.values())
-    assert WARNING_NO_OWNERS in state.warnings
+    assert state.warnings == (WARNING_NO_OWNERS,)
+    monkeypatch.setattr(
+        cluster_module, "read_state", lambda *given: replace(cluster_state.read_state(*given), warnings=("old",))
+    )
+    assert cluster.read().warnings == ("old", WARNING_NO_OWNERS)
     assert state.records_error.message.startswith("the records of topiarist cannot be read: ")
 
 
@@ -249,6 +255,55 @@ def test_the_config_of_records_is_checked_after_they_are_read(
     monkeypatch.setattr(RecordsRun, "read", read)
     assert kafka.open().read().records_error.reason is None
     assert reads == [False, False]
+
+
+def test_a_topic_of_records_that_the_read_does_not_show(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its config was not read with those of all topics, so that the brokers are asked for it."""
+    asked: list[Mapping[str, str] | None] = []
+
+    def read_state(*arguments: Any) -> ClusterState:
+        state = cluster_state.read_state(*arguments)
+        return replace(state, topics={name: each for name, each in state.topics.items() if name != RECORDS})
+
+    monkeypatch.setattr(RecordsRun, "check_config", lambda _run, config: asked.append(config))
+    kafka.open().read()
+    monkeypatch.setattr(cluster_module, "read_state", read_state)
+    assert kafka.open().read().records_error.reason is None
+    assert asked == [kafka.cluster.topics[RECORDS].config, None]
+
+
+def test_topics_and_records_that_cannot_be_read(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic is not written if its state is hidden, and not if its record is of a later release."""
+    hidden, unreadable = ReadError("topic hidden", "no permission"), ReadError("topic/set", "a later release")
+
+    def read_state(*arguments: Any) -> ClusterState:
+        return replace(cluster_state.read_state(*arguments), topic_errors={"hidden": hidden})
+
+    def read(run: RecordsRun, *, checks_config: bool = True) -> Records:
+        return read_records(run, checks_config=checks_config)._replace(errors={"set": unreadable})
+
+    read_records = RecordsRun.read
+    monkeypatch.setattr(cluster_module, "read_state", read_state)
+    monkeypatch.setattr(RecordsRun, "read", read)
+    assert kafka.read().topic_errors == {"hidden": hidden, "set": unreadable}
+
+
+def test_only_records_with_an_intent_wait_for_their_topics() -> None:
+    """Those whose change was not made, or whose topic was deleted, leave no owner."""
+    team, absent = OwnershipRecord("team"), Intent(IntentKind.CREATE, OwnershipRecord("team"), ((1,),))
+    view = view_records(
+        Records(
+            topics={
+                "done": TopicRecord(team, "1"),
+                "changing": TopicRecord(team, "2", Intent(IntentKind.CHANGE, team, config={"a": "1"})),
+                "deleted": TopicRecord(team, "3", Intent(IntentKind.DELETE, None)),
+                "new": TopicRecord(None, None, absent),
+            }
+        )
+    )
+    assert view.topics == {"done": IdentifiedRecord(team, "1")}
+    shown = TopicState("changing", "2", ((1,),), topic_id="2")
+    assert view.resolve_pending({"changing": shown}) == {"changing": IdentifiedRecord(team, "2")}
 
 
 def answer_to_fetch(code: int, name: str, _now: float) -> int | None:

@@ -212,10 +212,13 @@ class StoredToken:
         if self._reference.command:
             tls.check_command(self._reference)
         else:
-            self.token()
+            self._read()
 
-    def token(self, _deadline: float = 0.0, _host: str = "") -> str:
+    def token(self, _deadline: float, _host: str) -> str:
         """Return the token as it is now. Raises ``CredentialsInvalid``."""
+        return self._read()
+
+    def _read(self) -> str:
         found = tls.read_secret(self._reference)
         if not is_token(found):
             raise tls.credentials_error(self._reference, "has no token: found blanks or letters that are not ASCII")
@@ -274,8 +277,7 @@ class Authenticator:
         details = ""
         for step in range(_MAX_STEPS):
             request = SaslAuthenticateRequest(auth_bytes=exchange.auth_bytes())
-            version = connection.version_of(request)
-            answer = connection.call(request, version=version, timeout=_remaining(deadline))
+            answer = connection.call(request, timeout=_remaining(deadline))
             if answer.error_code:
                 if self._tokens:
                     self._tokens.forget_token()

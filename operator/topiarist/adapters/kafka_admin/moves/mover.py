@@ -173,7 +173,7 @@ class BatchWriter:
         throttles = {**update.own, **kept}
         replaced = {entity: present[entity] for entity in changes if entity in present}
         self.batch = record._replace(throttles=throttles, replaced=replaced)
-        if final and not record.moves:
+        if not record.moves:
             # The end: until the throttles are back, the record has the values that they have.
             self.batch = record._replace(throttles={**present, **kept}, replaced={})
         self._records.commit_batch(self.batch, hold=True)
@@ -486,9 +486,7 @@ class Mover:
         try:
             self._known = known
             if known.moves and known.moves.owner == self._owner and has_other_rate(known.moves, rate):
-                writer = self._writer()
-                writer.replace_rate(rate)
-                self._known = known._replace(moves=writer.batch)
+                self._writer().replace_rate(rate)
         finally:
             self._records.release()
 

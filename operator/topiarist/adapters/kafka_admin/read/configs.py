@@ -89,8 +89,7 @@ def read_in_parallel(
             work(connection)
             if errors:
                 raise errors[0]
-            if not waiting and len(results) < len(parts):
-                changed.get()  # another thread reads the last parts
+            changed.get()  # a part was read or given up, here or by another thread
     finally:
         waiting.clear()
     return [results[index] for index in range(len(parts))]

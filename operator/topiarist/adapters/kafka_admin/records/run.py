@@ -402,7 +402,7 @@ class RecordsRun:
         self._created_id, is_deleted = "", False
         with suppress(TopiaristError, transactions.Fenced, transactions.OutcomeUnknown, Disconnected):
             self._turn.give_up()
-            if self._log.read(whole=False):
+            if self._log.read(whole=True):  # an open transaction of this run would hide that its claim is gone
                 return error  # another run uses it already
             is_deleted = delete_topic(self._session, created)
         left = "was deleted again" if is_deleted else "is left empty: it harms nothing, and may be deleted"
@@ -557,8 +557,8 @@ class RecordsRun:
             return f"another run has taken over: {other.owner} on {other.host} ({other.run})"
         if found and found.number > self._records.number:
             return "another run has taken over, and ended"
-        seconds = transactions.TRANSACTION_TIMEOUT_MS // 1000
-        return f"the brokers ended its transaction after {seconds} s, or another run has taken over"
+        seconds = transactions.TRANSACTION_TIMEOUT_MS / 1000
+        return f"the brokers ended its transaction after {seconds:g} s, or another run has taken over"
 
     def _fail(self, why: str) -> TopiaristError:
         self._failure = TopiaristError(Reason.SESSION_LOST, f"this run has lost the records: {why}", HINT_RUN_AGAIN)
@@ -575,7 +575,7 @@ class RecordsRun:
             if stop():
                 raise TopiaristError(Reason.LOCKED, "stopped while another run's requests may be carried out")
             self.keep()
-            self._clock.sleep(min(remaining, transactions.LEASE_S / 3, transactions.LOCK_POLL_INTERVAL_S))
+            self._clock.sleep(min(remaining, transactions.LOCK_POLL_INTERVAL_S))
 
 
 def _not_acquired() -> TopiaristError:

@@ -117,17 +117,11 @@ _IGNORED = Support(False, "they ignore replica lists: they accept one that has t
 _LIST_ERRORS = frozenset({requests.INVALID_ASSIGNMENT, requests.INVALID_REQUEST})
 
 
-def needs_list_support(plan: Plan) -> bool:
-    """Return whether a plan has replica lists, and it is not known whether the brokers carry them out."""
-    known = plan.capabilities
-    return any(
-        (known.growth_lists if topic.before else known.replica_lists).is_given is None and _has_lists(topic)
-        for topic in plan.actionable_topics()
-    )
-
-
 def find_list_support(session: Session, plan: Plan) -> Capabilities:
-    """Return the capabilities of the plan with what a dry run shows about replica lists; write nothing."""
+    """Return the capabilities of the plan with what a dry run shows about replica lists; write nothing.
+
+    The brokers are asked only about lists that the plan has, and only if it is not known whether they carry them out.
+    """
     found = plan.capabilities
     listed = [topic for topic in plan.actionable_topics() if _has_lists(topic)]
     with suppress(Disconnected, UnsupportedRequest):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from topiarist.adapters.kafka_admin.connection.authentication import (
     RefusedByCluster,
     StoredToken,
 )
+from topiarist.adapters.kafka_admin.connection.token_endpoint import AwsTokens
 from topiarist.adapters.tls import AuthRejected
 from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import (
@@ -292,9 +294,25 @@ def test_a_stored_token(tmp_path: Path) -> None:
     assert session.sent[0].request.mechanism == "OAUTHBEARER"
     assert session.sent[1].request.auth_bytes == b"n,,\x01auth=Bearer abc\x01a=1\x01b=2\x01\x01"
     (tmp_path / "token").write_text("a b")
-    for work in (authenticator.check, StoredToken(login).token):
+    for work in (authenticator.check, lambda: StoredToken(login).token(0, "kafka")):
         with pytest.raises(TopiaristError, match="has no token: found blanks or letters that are not ASCII"):
             work()
+
+
+def test_a_token_is_for_the_host_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AWS signs the address for which a token is made."""
+    asked: list[tuple[float, str]] = []
+
+    def make_token(_tokens: AwsTokens, deadline: float, host: str) -> str:
+        asked.append((deadline, host))
+        return "abc"
+
+    monkeypatch.setattr(AwsTokens, "token", make_token)
+    authenticator = Authenticator(KafkaAccess("kafka:9092", SaslAwsIam("eu-west-1", HERE)))
+    session = ScriptedSession({"SaslHandshake": handshake(), "SaslAuthenticate": authenticated()})
+    deadline = time.monotonic() + 10
+    authenticator.log_in(session.any_broker(), "b-1.kafka", deadline)
+    assert asked == [(deadline, "b-1.kafka")]
 
 
 def test_secrets_are_looked_for_before_the_first_connection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,7 +335,7 @@ def test_a_command_runs_at_the_login_only(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TOPIARIST_TOKEN_COMMAND", "false")
     source.check()
     with pytest.raises(TopiaristError, match="has a command that failed with exit code 1"):
-        source.token()
+        source.token(0, "kafka")
 
 
 def test_iam_needs_encryption() -> None:

@@ -48,6 +48,8 @@ class FakeSocket:
         self.seconds_per_read = 0.0
 
     def settimeout(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError("Timeout value out of range")  # as a socket does
         self.timeouts.append(seconds)
 
     def sendall(self, frame: bytes) -> None:
@@ -122,6 +124,11 @@ def test_the_deadline_is_for_the_whole_answer(clock: FakeTime) -> None:
     assert caught.value.was_sent
     assert peer.is_closed
     assert not connection.is_open
+    connection, peer = open_over(framed, clock)
+    peer.chunk, peer.seconds_per_read = 4, 1.0
+    with pytest.raises(Disconnected, match=r"no answer to Metadata within 1.5 s"):
+        connection.call_raw(METADATA, 9, timeout=1.5)
+    assert peer.timeouts[-1] == 0.001
     connection, peer = open_over(framed, clock)
     with pytest.raises(Disconnected, match=r"no answer to Metadata within -1 s"):
         connection.call_raw(METADATA, 9, timeout=-1)

@@ -481,6 +481,8 @@ def test_addresses_are_parsed() -> None:
         ("::1:9092", "in brackets"),
         ("[::1:9092", "in brackets"),
         ("[host]:9092", "in brackets"),
+        ("[host:9092", "in brackets"),
+        ("host]:9092", "in brackets"),
         ("kafka://a:9092", "a scheme or a path"),
         ("a:9092/chroot", "a scheme or a path"),
     ],

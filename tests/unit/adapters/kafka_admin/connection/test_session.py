@@ -145,6 +145,7 @@ def test_further_brokers_are_tried(session: Session, network: Network) -> None:
         ),
         ({"one": REFUSED, "two": OSError(111, "refused")}, Reason.AUTHENTICATION_FAILED, "refused"),
         ({"one": OSError(1, "x"), "two": REFUSED}, Reason.AUTHENTICATION_FAILED, "refused"),
+        ({"one": REFUSED, "two": TopiaristError(Reason.NO_PERMISSION, "x")}, Reason.AUTHENTICATION_FAILED, "refused"),
     ],
 )
 def test_no_broker_answers(
@@ -185,6 +186,11 @@ def test_a_further_connection(session: Session, network: Network) -> None:
     session.close()
     assert not first.is_open
     assert not second.is_open
+    again: Any = first
+    again.is_open = second.is_open = True
+    session.close()
+    assert again.is_open  # both were forgotten
+    assert second.is_open
 
 
 def test_a_session_of_many_reads_opens_no_more_connections(session: Session, network: Network) -> None:

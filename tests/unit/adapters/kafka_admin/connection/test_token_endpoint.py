@@ -79,7 +79,7 @@ def require_error(answer: bytes | Exception, clock: FakeTime, monkeypatch: pytes
     """Return the error for an answer; it names endpoint and client, and never has the secret."""
     answered(monkeypatch, answer)
     with pytest.raises(TopiaristError) as caught:
-        TokenEndpoint(login()).token(clock.current + 9)
+        TokenEndpoint(login()).token(clock.current + 9, "kafka")
     message = caught.value.message
     assert message.startswith(f"cannot get a token from {URL} for a:b: ")
     assert SECRET not in message
@@ -91,7 +91,7 @@ def require_error(answer: bytes | Exception, clock: FakeTime, monkeypatch: pytes
 def test_the_request(scope: str, clock: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a POST with the grant, the scope if there is one, and the encoded client; it has the rest of the time."""
     opener = answered(monkeypatch, token())
-    assert TokenEndpoint(login(scope=scope)).token(clock.current + 9) == "abc"
+    assert TokenEndpoint(login(scope=scope)).token(clock.current + 9, "kafka") == "abc"
     ((request, timeout),) = opener.sent
     assert (request.full_url, request.method, timeout) == (URL, "POST", 9.0)
     fields = {"grant_type": ["client_credentials"], **({"scope": [scope]} if scope else {})}
@@ -111,7 +111,7 @@ def test_the_request_of_a_key(clock: FakeTime, monkeypatch: pytest.MonkeyPatch, 
     endpoint = TokenEndpoint(SaslOAuth(URL, "a:b", client_key=reference, client_key_id="7", audience="kafka"))
     opener = answered(monkeypatch, token(), token())
     for _ in range(2):
-        endpoint.token(clock.current + 9)
+        endpoint.token(clock.current + 9, "kafka")
     statements = []
     for request, _ in opener.sent:
         fields = dict(urllib.parse.parse_qsl(request.data.decode()))
@@ -138,7 +138,7 @@ def test_a_token_is_used_for_four_fifths_of_its_life(clock: FakeTime, monkeypatc
     endpoint = TokenEndpoint(login())
 
     def ask() -> str:
-        return endpoint.token(clock.current + 9)
+        return endpoint.token(clock.current + 9, "kafka")
 
     assert ask() == "a"
     clock.current += 79.5
@@ -201,7 +201,7 @@ def test_answers_without_a_usable_token(clock: FakeTime, monkeypatch: pytest.Mon
 def test_the_largest_answer_is_read(clock: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer of exactly the maximum size has its token."""
     answered(monkeypatch, token().ljust(MAX_ANSWER_BYTES))
-    assert TokenEndpoint(login()).token(clock.current + 9) == "abc"
+    assert TokenEndpoint(login()).token(clock.current + 9, "kafka") == "abc"
 
 
 def test_an_endpoint_that_cannot_be_reached(clock: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,16 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.error_codes import error_name
+from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.mover import HINT_CONTINUE, clear_moves
 from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import BatchLimits, BatchRecord, MoveProgress, OwnValue, ReplicaMove
+from topiarist.model.moves import BatchLimits, BatchRecord, MoveKind, MoveProgress, OwnValue, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import MoveReplicas
 from unit.adapters.kafka_admin.moves.moving_brokers import LISTS, OWNER, RATE, RATES, MovingBrokers, make_brokers
 from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, reply
 
@@ -139,7 +142,11 @@ def test_the_record_has_all_that_is_in_flight(brokers: MovingBrokers) -> None:
             part.replicas, part.isr, part.target = (1, 3), (1, 3), ()
         return len(brokers.seen) > 5
 
-    brokers.run(brokers.plan({"a": [(1, 3)] * 3}), batch=limits, stop=stop)
+    plan = brokers.plan({"a": [(1, 3)] * 3})
+    (change,) = plan.topics[0].changes
+    assert isinstance(change, MoveReplicas)
+    marked = replace(change, moves=tuple(move._replace(kinds=(MoveKind.DRAIN,)) for move in change.moves))
+    brokers.run(replace(plan, topics=(replace(plan.topics[0], changes=(marked,)),)), batch=limits, stop=stop)
     moves = [ReplicaMove("a", number, (1, 2), (1, 3)) for number in range(3)]
     assert [(each and (each.batch, each.batches, each.moves)) for each in brokers.records.batches] == [
         (1, 2, (moves[0], moves[1])),
@@ -196,6 +203,14 @@ def test_a_throttle_of_another_client_stays(brokers: MovingBrokers) -> None:
     brokers.configs["brokers/3"] = {RATES[0]: "7"}
     brokers.run(brokers.plan({"a": [(1, 3)]}))
     assert brokers.throttles() == {"brokers/3": {RATES[0]: "7"}}
+    written = [
+        {config.name for config in resource.configs}
+        for sent in brokers.session.sent
+        if sent.name == "IncrementalAlterConfigs"
+        for resource in sent.request.resources
+        if resource.resource_name == "3"
+    ]
+    assert written == [{RATES[1]}, {RATES[1]}]  # it is not even repeated
     remarks = [remark for each in brokers.seen for remark in each.remarks]
     assert any("is 7 already" in remark for remark in remarks)
     assert len(remarks) == len({*remarks})
@@ -275,6 +290,7 @@ def test_a_partition_in_doubt_that_was_moved(brokers: MovingBrokers, code: int |
     brokers.session.script["AlterPartitionReassignments"] = alter
     assert brokers.run(plan) == [Outcome("a", Result.DONE)]
     assert brokers.session.names().count("AlterPartitionReassignments") == 1
+    assert brokers.throttles() == {}
 
 
 def test_a_stop_while_a_partition_is_in_doubt(brokers: MovingBrokers) -> None:
@@ -342,9 +358,10 @@ def test_a_request_that_cannot_be_sent(brokers: MovingBrokers) -> None:
     brokers.create("a", (1, 2))
     plan = brokers.plan({"a": [(1, 3)]})
     brokers.session.script["AlterPartitionReassignments"] = NOT_SENT
-    with pytest.raises(TopiaristError, match="cannot send to the brokers") as caught:
+    with pytest.raises(TopiaristError) as caught:
         brokers.run(plan)
-    assert caught.value.reason is Reason.UNREACHABLE
+    message = "cannot send to the brokers: the connection was closed"
+    assert (caught.value.reason, caught.value.message) == (Reason.UNREACHABLE, message)
     assert brokers.session.names().count("AlterPartitionReassignments") == 2
     brokers.session.script["AlterPartitionReassignments"] = brokers.on_alter
     assert brokers.run(plan) == [Outcome("a", Result.DONE)]
@@ -392,6 +409,56 @@ def test_a_move_that_another_client_cancels(brokers: MovingBrokers) -> None:
     assert brokers.throttles() == {}
 
 
+def test_a_cancelled_move_ends_its_topic(brokers: MovingBrokers) -> None:
+    """The partitions of the topic that wait for their batch are not sent any more."""
+    brokers.create("a", (1, 2), (1, 2))
+    brokers.copies_at_sleep = False
+
+    def stop() -> bool:
+        part = brokers.topics["a"][0]
+        if part.target and brokers.seen and brokers.seen[-1].copying:
+            part.replicas, part.target = (1, 2), ()
+        return False
+
+    (outcome,) = brokers.run(brokers.plan({"a": [(1, 3)] * 2}), batch=ONE, stop=stop)
+    assert outcome.reason is Reason.MOVE_DROPPED
+    assert brokers.session.names().count("AlterPartitionReassignments") == 1
+    assert brokers.records.acquisitions == 2  # the lock is taken to send, and to end
+
+
+def test_only_accepted_moves_are_expected(brokers: MovingBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look waits for the end of moves that were accepted; a refused one never begins."""
+    brokers.create("a", (1, 2))
+    brokers.create("b", (1, 2))
+    brokers.refusals["b", 0] = (39, "no")
+    expected: list[str] = []
+    monkeypatch.setattr(MoveReader, "expect", lambda _, moves: expected.extend(move.topic for move in moves))
+    brokers.run(brokers.plan({"a": [(1, 3)], "b": [(1, 3)]}))
+    assert expected == ["a"]
+
+
+def test_a_copy_to_the_target_that_is_not_in_the_record_keeps_the_throttles(brokers: MovingBrokers) -> None:
+    """An end was interrupted, and another client begins the move of the plan: a stopped run leaves its throttles."""
+    plan = interrupted(brokers)
+    assert brokers.records.batch
+    brokers.records.batch = brokers.records.batch._replace(moves=())
+    batch, throttles = brokers.records.batch, dict(brokers.throttles())
+    brokers.run(plan, stop=lambda: True)
+    assert (brokers.records.batch, brokers.throttles()) == (batch, throttles)
+
+
+def test_rates_that_were_being_replaced_are_put_back(brokers: MovingBrokers) -> None:
+    """A run was killed before it wrote its last values: the record names the entities that have older ones."""
+    interrupted(brokers)
+    brokers.finish()
+    assert brokers.records.batch
+    brokers.records.batch = brokers.records.batch._replace(
+        moves=(), throttles={}, replaced=brokers.records.batch.throttles
+    )
+    assert clear_moves(brokers.session, brokers.reader(), brokers.records)
+    assert brokers.throttles() == {}
+
+
 def test_a_reassignment_of_another_client(brokers: MovingBrokers) -> None:
     """Its partition is a conflict, its copies count for the limits, and its throttles stay."""
     brokers.create("ours", (1, 2))
@@ -415,6 +482,23 @@ def test_a_reassignment_in_the_same_topic_is_waited_for(brokers: MovingBrokers) 
         brokers.reassign(name, number, (1, 3))
     assert brokers.run(plan) == [Outcome("a", Result.DONE)]
     assert brokers.seen[0].waiting_for == "a reassignment of 1 partition by another client"
+
+
+def test_a_reassignment_that_cannot_end_is_waited_for_with_its_cause(brokers: MovingBrokers) -> None:
+    """The broker that keeps it from ending is named, in place of its client."""
+    brokers.create("a", (1, 2), (1, 2))
+    plan = brokers.plan({"a": [(1, 3), (1, 2)]})
+    brokers.copies_at_sleep = False
+    brokers.reassign("a", 1, (1, 9))
+    reports: dict[int, float] = {}
+
+    def stop() -> bool:
+        reports.setdefault(len(brokers.seen), brokers.clock.current)
+        return len(brokers.seen) > 3
+
+    brokers.run(plan, stop=stop)
+    assert [round(later - earlier, 3) for earlier, later in pairwise(reports.values())][1:] == [0.1, 0.1, 1.0]
+    assert brokers.seen[0].waiting_for == "broker 9 is not registered: partition a 1 waits for it"
 
 
 def test_a_topic_that_is_deleted_meanwhile(brokers: MovingBrokers) -> None:
@@ -474,9 +558,9 @@ def interrupted(brokers: MovingBrokers, owner: str = OWNER) -> Any:
 def test_another_rate_of_a_batch_in_flight(brokers: MovingBrokers) -> None:
     """The next run gives the moves of the earlier one the declared rate, once; equal rates write nothing."""
     plan = interrupted(brokers)
-    commits = len(brokers.records.batches)
+    commits, acquisitions = len(brokers.records.batches), brokers.records.acquisitions
     brokers.run(plan, stop=lambda: len(brokers.seen) > 1)
-    assert len(brokers.records.batches) == commits
+    assert (len(brokers.records.batches), brokers.records.acquisitions) == (commits, acquisitions)
     brokers.seen.clear()
     held: list[bool] = []
 
@@ -680,14 +764,15 @@ def test_a_broker_that_is_away_before_its_first_throttle(brokers: MovingBrokers)
 
 
 def test_a_lost_answer_to_throttles(brokers: MovingBrokers) -> None:
-    """The run ends: it is not known whether they are there; the next one continues."""
-    brokers.create("a", (1, 2))
-    plan = brokers.plan({"a": [(1, 3)]})
+    """The run ends, with three of the topics: it is not known whether they are there; the next one continues."""
+    for name in "abcd":
+        brokers.create(name, (1, 2))
+    plan = brokers.plan({name: [(1, 3)] for name in "abcd"})
     brokers.session.script["IncrementalAlterConfigs"] = [LOST, brokers.on_configure]
-    with pytest.raises(TopiaristError, match="no answer to the throttles of topics/a\n") as caught:
+    with pytest.raises(TopiaristError, match="no answer to the throttles of topics/a, topics/b, topics/c\n") as caught:
         brokers.run(plan)
     assert (caught.value.reason, caught.value.hint) == (Reason.UNREACHABLE, "no replica was moved")
-    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert sorted(brokers.run(plan)) == [Outcome(name, Result.DONE) for name in "abcd"]
     assert brokers.throttles() == {}
 
 

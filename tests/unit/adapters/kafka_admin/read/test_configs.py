@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import uuid
 from contextlib import AbstractContextManager, nullcontext
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeConfigsResponse
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.read import configs as configs_module
 from topiarist.adapters.kafka_admin.read import sync as reassignments_module
 from topiarist.adapters.kafka_admin.read import sync as sync_module
 from topiarist.adapters.kafka_admin.read.configs import (
@@ -509,10 +511,23 @@ def test_a_topic_that_changes_while_it_is_read() -> None:
     topic = look.topics["a"]
     assert isinstance(topic, TopicState)
     assert topic.replicas == ((2,),)
-    changing = [metadata({"a": [partition(0, number)]}) for number in range(1, 12)]
+    changing = [metadata({name: [partition(0, number)] for name in "ab"}) for number in range(1, 12)]
     with pytest.raises(TopiaristError, match="topic a changed 5 times while it was read") as caught:
-        TopicReader(over(changing)).look(["a"])
+        TopicReader(over(changing)).look(["b", "a"])
     assert (caught.value.reason, caught.value.hint) == (Reason.STATE_CONFLICT, "run again")
+
+
+def test_defaults_are_those_of_all_topics_of_the_first_read() -> None:
+    """A topic that is read again does not show the defaults of configs that it overrides."""
+
+    def describe_each(_broker: int, request: Any) -> Any:
+        entries = {"a": entry("segment.ms", "7", 5), "b": entry("segment.ms", "1")}
+        results = [described(each.resource_name, 2, [entries[each.resource_name]]) for each in request.resources]
+        return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+
+    lists = [metadata({"a": [partition(0, 1)], "b": [partition(0, number)]}) for number in (1, 2, 2, 2)]
+    look = TopicReader(over(lists, DescribeConfigs=describe_each)).look(["a", "b"])
+    assert look.broker_defaults == {"log.roll.ms": "7"}
 
 
 def test_unchanged_topics() -> None:
@@ -646,6 +661,29 @@ def test_an_error_of_any_reader_is_raised(reader: str) -> None:
                 thread.join(20)
         return part
 
+    with pytest.raises(PermissionError):
+        read_in_parallel(FIRST, PARTS, read, lend)
+
+
+def test_an_error_of_another_reader_ends_the_wait_for_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first connection has read all other parts, and waits for the last one when its reader is refused."""
+    other_has_part, first_waits = threading.Event(), threading.Event()
+
+    class Queue(SimpleQueue[None]):
+        def get(self, block: bool = True, timeout: float | None = None) -> None:
+            if self.empty():
+                first_waits.set()
+            return super().get(block, 20)
+
+    def read(connection: Any, part: int) -> int:
+        if connection is FIRST:
+            other_has_part.wait(20)
+            return part
+        other_has_part.set()
+        first_waits.wait(20)
+        raise PermissionError("refused")
+
+    monkeypatch.setattr(configs_module, "SimpleQueue", Queue)
     with pytest.raises(PermissionError):
         read_in_parallel(FIRST, PARTS, read, lend)
 

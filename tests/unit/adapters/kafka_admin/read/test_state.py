@@ -308,10 +308,17 @@ def test_records_of_topics() -> None:
     """A record counts for the topic with its id only; a config that another client changed is noticed then."""
     applied = OwnershipRecord("team", ("retention.ms",), applied=AppliedSpec(1, (("retention.ms", "5"),)))
     changed = OwnershipRecord("team", ("retention.ms",), applied=AppliedSpec(1, (("retention.ms", "6"),)))
+    gone, dropped, other_config = (
+        OwnershipRecord("team", (key,), applied=AppliedSpec(1, ((key, "6"),)))
+        for key in ("segment.ms", "message.format.version", "of.a.fork")  # brokers do not show the second one any more
+    )
     here, other = text(PRESENT), text(RECREATED)
     for record, topic_id, is_valid, is_changed in (
         (applied, here, True, False),
         (changed, here, True, True),
+        (gone, here, True, True),
+        (dropped, here, True, False),
+        (other_config, here, True, True),
         (changed, other, False, False),
         (changed, None, False, False),
     ):

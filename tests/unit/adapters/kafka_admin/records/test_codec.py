@@ -480,6 +480,12 @@ def test_a_partial_record_of_a_change_without_applied_values_has_none() -> None:
     assert partial == OwnershipRecord("team", ("a",))
 
 
+def test_a_part_of_a_change_that_ends_the_ownership_leaves_the_record() -> None:
+    """It has no record afterwards that could list what was made."""
+    intent = Intent(IntentKind.CHANGE, None, config={"a": "3", "b": "4"})
+    assert build_partial_record(BEFORE, intent, topic((1, 2), a="3")) == BEFORE
+
+
 def test_every_order_of_two_requests_resolves_alike() -> None:
     """Configs first and growth first give records of the same keys when both are there."""
     shown = topic((1, 2))

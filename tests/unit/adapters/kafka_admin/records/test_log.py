@@ -13,7 +13,7 @@ from support.kafka.requests import Epoch, build_batch
 from topiarist.adapters.kafka_admin.protocol.messages import FetchRequest, ListOffsetsRequest
 from topiarist.adapters.kafka_admin.records import codec, transactions
 from topiarist.adapters.kafka_admin.records.codec import Claim, Lock, Records
-from topiarist.adapters.kafka_admin.records.log import TAIL_AGE_S, RecordsLog, Turn, find_holders
+from topiarist.adapters.kafka_admin.records.log import TAIL_AGE_S, RecordsLog, Turn, committed_records, find_holders
 from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, OutcomeUnknown
 from topiarist.errors import Reason, TopiaristError
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
@@ -37,6 +37,18 @@ def log_over(*answers: Any) -> tuple[RecordsLog, ScriptedSession, FakeTime]:
     """Return a reader over answers to ListOffsets, in virtual time."""
     clock, session = FakeTime(), ScriptedSession({"ListOffsets": list(answers)})
     return RecordsLog(session, TOPIC, Clock(clock.now, clock.sleep, clock.random)), session, clock
+
+
+def test_records_that_cannot_be_decoded() -> None:
+    """The error has the offset from which they were read, and what is wrong."""
+    batch = bytearray(build_batch(Epoch(), 0, [(b"key", b"value")]))
+    batch[16] = 1
+    part = reply(records=bytes(batch), aborted_transactions=None)
+    with pytest.raises(TopiaristError) as caught:
+        list(committed_records(part, 1234))
+    assert caught.value.reason is Reason.UNREADABLE
+    assert caught.value.message.startswith("the records from offset 1,234 on cannot be read: ")
+    assert "of an old format" in caught.value.message
 
 
 def test_the_end_of_what_is_committed() -> None:

@@ -214,6 +214,13 @@ TOO_FEW = "fewer replicas are in sync than min.insync.replicas demands"
             False,
         ),
         (
+            {"EndTxn": 29},
+            Reason.NO_PERMISSION,
+            f"cannot commit records: me lacks Write on the topic {RECORDS} (TOPIC_AUTHORIZATION_FAILED); {DELETED}",
+            "grant it with kafka-acls",
+            False,
+        ),
+        (
             {"Produce": 19},
             Reason.UNREACHABLE,
             "cannot write records to __topiarist: the brokers do not take it for 60 s"
@@ -595,8 +602,12 @@ def test_a_chunk_that_takes_too_long_may_write_its_records() -> None:
     run.commit({"a": record(1)}, hold=True)
     broker.now += transactions.LEASE_S - transactions.MARGIN_S
     for _ in range(2):
-        with pytest.raises(TopiaristError):
-            run.require_fence()
+        reason, message = reason_of(run.require_fence)
+        assert (reason, message) == (
+            Reason.SESSION_LOST,
+            "a chunk took longer than 20 s, so nothing more is sent",
+        )
+        assert hint_of(run.require_fence) == HINT_RUN_AGAIN
     run.commit({"a": record(2)}, hold=False)
     assert new_run(broker).read().topics == {"a": record(2)}
 
@@ -775,6 +786,20 @@ def test_a_run_with_much_to_compare_is_not_taken_over(is_held: bool) -> None:
     assert error.value.reason is Reason.LOCKED
     broker.before = lambda name, number: None
     run.commit({"a": record(1)}, hold=False)
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_lease_is_renewed_after_a_third(broker: MemoryBroker, is_held: bool) -> None:
+    """The claim and the lock are not written before, and their lease of 30 s begins anew then."""
+    run = new_run(broker)
+    run.acquire()
+    if is_held:
+        run.commit({}, hold=True)
+    for seconds, is_renewed in ((9.5, False), (0.6, True), (9.5, False), (0.6, True)):
+        broker.now += seconds
+        broker.calls.clear()
+        run.keep()
+        assert ("Produce" in broker.calls) is is_renewed
 
 
 def test_an_unfreeze_without_a_freeze_takes_nothing_over() -> None:

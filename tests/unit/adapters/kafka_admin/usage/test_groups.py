@@ -317,9 +317,19 @@ def test_a_coordinator_that_has_loaded() -> None:
     ],
 )
 def test_a_group_that_is_not_described(answers: list[Any], is_read: bool, problems: list[UsageProblem]) -> None:
-    """A refusal leaves a group unread, a loading coordinator is asked again, a deleted group has no members."""
-    script = {"ListGroups": list_of(listed("g", "Consumer")), "ConsumerGroupDescribe": answers}
+    """A refusal leaves a group unread, a loading coordinator is asked again, a deleted group has no members.
+
+    Offsets of a group that is not read are not asked for.
+    """
+    asked: list[int] = []
+
+    def fetch(broker: int, request: Any) -> Any:
+        asked.append(broker)
+        return answer_offsets({})(broker, request)
+
+    script = {"ListGroups": list_of(listed("g", "Consumer")), "ConsumerGroupDescribe": answers, "OffsetFetch": fetch}
     found, noted = read(script)
+    assert asked == ([1] if is_read else [])
     assert found.groups["g"].is_read is is_read
     assert found.unread_count == (0 if is_read else 1)
     assert noted == problems

@@ -60,6 +60,17 @@ def test_a_throttled_answer_is_waited_for(clock: FakeTime, throttled: int, slept
     assert clock.slept == slept
 
 
+def test_a_throttled_answer_that_comes_too_late_is_not_waited_for(clock: FakeTime) -> None:
+    """A broker takes longer than the time for all requests: its answer counts, and no time is left to wait."""
+
+    def answer(_broker: int, _request: object) -> object:
+        clock.current += 11
+        return reply(throttle_time_ms=2000)
+
+    assert UsageRequests(ScriptedSession({"ListGroups": answer}), 10.0).ask("ListGroups", 1, REQUEST)
+    assert clock.slept == [0]
+
+
 def test_versions() -> None:
     """The version is that of both sides; -1 if there is none, or no connection."""
     session = ScriptedSession({})

@@ -16,7 +16,7 @@ from support.kafka.fake_kafka import FakeKafka
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.adapters.kafka_admin.connection.connection import UnsupportedRequest
 from topiarist.adapters.kafka_admin.write import chunks
-from topiarist.adapters.kafka_admin.write.dry_run import HINT, ask_brokers, find_list_support, needs_list_support
+from topiarist.adapters.kafka_admin.write.dry_run import HINT, ask_brokers, find_list_support
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import UNPLACED
 from topiarist.model.access import KafkaAccess
@@ -348,7 +348,6 @@ def test_a_few_topics_are_asked_about() -> None:
 def test_when_lists_are_asked_about(changes: tuple[Any, ...], known: Capabilities, is_needed: bool) -> None:
     """A plan that names brokers, and does not know what becomes of their lists; else no request is sent."""
     plan = planned(*changes, known=known)
-    assert needs_list_support(plan) is is_needed
     session = ScriptedSession({"CreateTopics": codes_of("topics", {"a": 0, PROBE: 39})})
     find_list_support(session, plan)  # type: ignore[arg-type]
     assert bool(session.sent) is is_needed
@@ -358,7 +357,9 @@ def test_lists_of_topics_that_are_there() -> None:
     """For growth it counts what becomes of the lists of new partitions."""
     topic = TopicPlan("a", before=state_topic("a"), changes=(GROWTH,))
     for known, is_needed in ((replace(UNKNOWN, growth_lists=GIVEN), False), (UNKNOWN, True)):
-        assert needs_list_support(replace(planned(known=known), topics=(topic,))) is is_needed
+        session = ScriptedSession({"CreatePartitions": codes_of("results", {"a": 39})})
+        find_list_support(session, replace(planned(known=known), topics=(topic,)))  # type: ignore[arg-type]
+        assert bool(session.sent) is is_needed
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from support.kafka.fake_cluster import (
 )
 from support.kafka.write_bench import Bench, results
 from topiarist import throttle
+from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.adapters.kafka_admin.write.dry_run import ask_brokers
 from topiarist.adapters.kafka_admin.write.writer import Writer
@@ -235,6 +236,20 @@ def test_a_run_that_waits_for_the_controller_holds_no_lock_and_has_told_all_outc
     assert turnstile.waits == [(False, 2), (False, 4)]
     assert bench.records.acquisitions == 3
     assert bench.cluster.sent == ["CreateTopics"] * 3
+
+
+def test_a_run_without_the_lock_takes_nothing_from_the_throttle(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known of its topics: there is an error, and no outcome."""
+
+    def refuse(_stop: object) -> Records:
+        raise TopiaristError(Reason.LOCKED, "another run is writing")
+
+    monkeypatch.setattr(bench.records, "acquire", refuse)
+    turnstile = Turnstile(bench, 0)
+    run = bench.run(bench.plan(spec("a")), throttle=turnstile)
+    with pytest.raises(TopiaristError, match="another run is writing"):
+        next(run)
+    assert turnstile.waits == []
 
 
 def test_nothing_to_do_takes_no_lock_and_sends_nothing(bench: Bench) -> None:
