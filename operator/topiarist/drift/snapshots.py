@@ -229,7 +229,7 @@ def read_snapshot(
     if file.endswith(PARQUET_SUFFIX):  # rows of a table have no line number
         invalid_rows = tuple(row._replace(line=0) for row in invalid_rows)
     if found.state is None:
-        problem = f"{invalid_rows[0].message} ({printable_path(file)})"
+        problem = f"{invalid_rows[-1].message} ({printable_path(file)})"
         return ClusterInput(cluster.name, problem=problem, invalid_rows=invalid_rows)
     problem = _identity_problem(cluster, found.state, file)
     state = None if problem else found.state

@@ -12,7 +12,7 @@ from support.builders import PROD_CLUSTER, replica_lists, spec, state, topic
 from support.drift.small_fleet import SNAPSHOT_TIME, owned_topic
 from topiarist.drift.compare import compare_cluster
 from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow
-from topiarist.drift.placement import find_usage_findings
+from topiarist.drift.placement import find_usage_findings, requested_targets
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
@@ -76,6 +76,13 @@ def test_partitions_in_flight_name_their_client_and_time() -> None:
     (row,) = rows(state(IN_FLIGHT))
     assert row["actual"] == "1 partition; for example partition 0 on [4, 2, 1]"
     assert "through Kafka's Admin API" in row["message"]
+
+
+def test_targets_of_a_topic_are_those_of_its_own_entries() -> None:
+    """A request may have many topics; the entries of a topic that is gone count for no topic of the name."""
+    seen = requested(("orders", 0, (4, 2)), ("clicks", 1, (1, 3)), stale_reassignments=frozenset({"clicks"}))
+    assert requested_targets("orders", seen) == {0: (4, 2)}
+    assert requested_targets("clicks", seen) == {}
 
 
 def test_an_entry_that_has_just_been_written_is_moving() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support.builders import PROD_CLUSTER
 from support.cli.runs import document
 from support.drift.small_fleet import (
     REPLICA_LISTS,
+    SNAPSHOT_TIME,
     cluster_state,
     owned_topic,
     read_rows,
@@ -21,12 +24,14 @@ from support.drift.small_fleet import (
     write_snapshot,
 )
 from topiarist.adapters.snapshots.files import read_lines
-from topiarist.adapters.snapshots.lenient_reader import read_partial_snapshot
+from topiarist.adapters.snapshots.lenient_reader import CachingReader, read_partial_snapshot
 from topiarist.cli.main import run
 from topiarist.drift import report
-from topiarist.drift.snapshots import list_files, spark_required_reason, to_uri
+from topiarist.drift.cross_cluster import SpecGroups
+from topiarist.drift.equality import EqualityIndex
+from topiarist.drift.snapshots import SnapshotFile, list_files, read_snapshot, spark_required_reason, to_uri
 from topiarist.drift.storage import is_remote, to_local_path
-from topiarist.errors import TopiaristError
+from topiarist.errors import Reason, TopiaristError
 from topiarist.model.state import OwnershipRecord, TopicState
 
 NAMES = ("clicks", "orders", "users")
@@ -222,6 +227,23 @@ def test_without_its_first_row_nothing_of_a_file_counts(tmp_path: Path, content:
     found = read_partial_snapshot(str(path), read_lines(path))
     assert found.state is None
     assert [one.line for one in found.invalid_rows] == [line]
+
+
+def test_an_unusable_file_is_named_by_what_ends_its_read(tmp_path: Path) -> None:
+    """A broken row before is an error of that row alone."""
+    path = tmp_path / "eu.jsonl"
+    data = write_snapshot(tmp_path, "eu", cluster_state("eu", owned_topic("a"))).read_bytes()
+
+    def lines() -> Iterator[bytes]:
+        yield from [data.splitlines(keepends=True)[0], b"?\n"]
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, "found a row of more than 1 MiB")
+
+    file = SnapshotFile(SNAPSHOT_TIME, str(path), 1)
+    equal_topics = EqualityIndex("default", SpecGroups({})).for_cluster([])
+    found = read_snapshot(file, lines(), PROD_CLUSTER, equal_topics, CachingReader())
+    assert found.state is None
+    assert found.problem == f"found a row of more than 1 MiB ({path})"
+    assert [row.line for row in found.invalid_rows] == [2, 0]
 
 
 def test_a_file_that_cannot_be_opened_is_no_content(tmp_path: Path) -> None:

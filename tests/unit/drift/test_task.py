@@ -210,6 +210,12 @@ def make_parts(folder: Path, rows: Iterable[int] = (1, 1, 1)) -> list[Part]:
     ]
 
 
+def test_a_part_without_a_snapshot_has_no_rows(tmp_path: Path) -> None:
+    """Neither a cluster outside the run, nor one that is read live, is known to be work."""
+    snapshots = make_parts(tmp_path, (2, 1, 3))
+    assert [part.row_count for part in (*snapshots, Part("eu", None), Part("eu", LIVE))] == [2, 1, 3, 0, 0]
+
+
 def replace_work(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], object]) -> None:
     """Replace the comparison by a function that is called with the name of each cluster."""
 

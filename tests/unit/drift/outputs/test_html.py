@@ -315,10 +315,25 @@ def test_the_clusters_that_an_upgrade_affects_most_are_first(tmp_path: Path) -> 
 def test_those_with_the_most_critical_findings_are_first(tmp_path: Path) -> None:
     """The scoreboard orders the responsible by Critical findings, then by High, then by all."""
     found = generated_reports.write_report(tmp_path / "report", generated_reports.no_findings())
-    scores = {"many": {"Low": 90}, "high": {"High": 2}, "critical": {"Critical": 1}, "both": {"Critical": 1, "High": 1}}
+    scores = {
+        "few": {"Low": 2},
+        "many": {"Low": 90},
+        "high": {"High": 2},
+        "critical": {"Critical": 1},
+        "both": {"Critical": 1, "High": 1},
+    }
     found["byResponsible"] = [
         {"responsible": name, "findings": sum(one.values()), "byClass": {}, "bySeverity": one, "new": 0}
         for name, one in scores.items()
     ]
     made = html.build_document(found, [])["responsible"]["rows"]
-    assert [one["responsible"] for one in made] == ["both", "critical", "high", "many"]
+    assert [one["responsible"] for one in made] == ["both", "critical", "high", "many", "few"]
+
+
+def test_the_page_has_the_numbers_of_the_report(tmp_path: Path) -> None:
+    """The fields of the summary that the page shows as they are: times, owner, counts, trend and oldest finding."""
+    found = generated_reports.write_report(tmp_path / "report", generated_reports.make_findings(2, 9), days=3)
+    made = html.build_document(found, [])
+    times, counts = ("asOf", "oldest", "previous", "oldestFinding"), ("clusters", "topics", "findings", "bySeverity")
+    for name in (*times, *counts, "owner", "trend"):
+        assert made[name] == found[name]

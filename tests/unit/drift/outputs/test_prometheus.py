@@ -43,6 +43,14 @@ def test_severities_teams_exceptions_and_ages_are_families(summary: dict[str, An
     assert found["oldest_snapshot_timestamp_seconds"] == found["report_timestamp_seconds"] == {(): 1769860800}
 
 
+def test_labels_are_any_text(summary: dict[str, Any]) -> None:
+    """A backslash, a quotation mark and the end of a line are escaped as the format wants."""
+    name = 'a\\b\\\\c"d\ne'
+    (one,) = [row for row in summary["byResponsible"] if row["responsible"] == "billing"]
+    found = samples(summary | {"byResponsible": [one | {"responsible": name}]})
+    assert (name, "Critical") in found["findings_by_responsible"]
+
+
 def test_invalid_manifests_and_expired_exceptions_are_counted(summary: dict[str, Any]) -> None:
     """Both are findings without a cluster, which no series by cluster has."""
     for counted, invalid, expired in (({"invalid": 2, "expired": 1}, 2, 1), ({}, 0, 0)):

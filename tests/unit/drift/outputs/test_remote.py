@@ -98,6 +98,13 @@ def test_only_a_report_is_replaced(store: Path, content: list[str] | None, is_re
     assert left == sorted(content or [])
 
 
+def test_a_report_is_where_its_address_says(manifests: Path, store: Path) -> None:
+    """Only slashes at the end are no part of the name."""
+    for address, name in ((f"{STORE}/reports/box", "box"), (f"{STORE}/reports/last//", "last")):
+        assert report(manifests, out=address) == 0
+        assert (store / "reports" / name / "summary.json").exists()
+
+
 def test_a_report_that_fails_leaves_nothing(
     manifests: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

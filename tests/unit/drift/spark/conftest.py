@@ -11,7 +11,7 @@ from pyspark import SparkFiles
 from support.drift.folder_store import STORE, store
 from topiarist.drift import report
 from topiarist.drift.spark import engine, outputs, session
-from unit.drift.spark.local_spark import FUNCTIONS, LocalSpark, Table
+from unit.drift.spark.local_spark import FUNCTIONS, LocalSpark, Table, Window
 
 __all__ = ["store"]
 
@@ -31,6 +31,7 @@ def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: Path) -> Place
     spark = LocalSpark({STORE: store})
     for module in (engine, outputs):
         monkeypatch.setattr(module, "f", FUNCTIONS)
+    monkeypatch.setattr(outputs, "Window", Window)
     monkeypatch.setattr(engine, "DataFrame", Table)
     monkeypatch.setattr(session, "start_session", lambda **_: spark)
     monkeypatch.setattr(report, "find_java", lambda purpose: "java")

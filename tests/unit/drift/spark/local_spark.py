@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -118,6 +119,9 @@ class Expression:
     def __ge__(self, other: Any) -> Expression:
         return self._with(other, lambda a, b: (a.isoformat() if isinstance(a, date) and isinstance(b, str) else a) >= b)
 
+    def __le__(self, other: Any) -> Expression:
+        return self._with(other, lambda a, b: a <= b)
+
     def __sub__(self, other: Any) -> Expression:
         return self._with(other, lambda a, b: a - b)
 
@@ -154,6 +158,48 @@ class Expression:
         """Return text as a boolean, None for any other text."""
         assert kind == "boolean"
         return Expression(self.name, lambda row: {"true": True, "false": False}.get(self.evaluate(row)))
+
+
+class Window(NamedTuple):
+    """Rows with equal values of some columns, in the order of others."""
+
+    equal: str
+    order: Sequence[str] = ()
+
+    @classmethod
+    def partitionBy(cls, name: str) -> Window:  # noqa: N802
+        """Return the window of the rows with the same value."""
+        return cls(name)
+
+    def orderBy(self, *names: str) -> Window:  # noqa: N802
+        """Return the window with its rows in order."""
+        return self._replace(order=names)
+
+
+class RowNumber(Expression):
+    """The place of each row in its window, from 1."""
+
+    def __init__(self) -> None:
+        super().__init__("row_number", lambda row: self.places[id(row)], types.IntegerType())
+        self.places: dict[int, int] = {}
+        self.window = Window("")
+
+    def over(self, window: Window) -> RowNumber:
+        """Return the number in a window."""
+        self.window = window
+        return self
+
+    def alias(self, name: str) -> RowNumber:
+        """Return the column with another name."""
+        self.name = name
+        return self
+
+    def number(self, rows: Iterable[Values]) -> None:
+        """Number all rows of a table."""
+        last: Counter[Any] = Counter()
+        for row in sorted(rows, key=lambda row: [row[name] for name in self.window.order]):
+            last[row[self.window.equal]] += 1
+            self.places[id(row)] = last[row[self.window.equal]]
 
 
 def as_expression(value: Any) -> Expression:
@@ -193,16 +239,29 @@ def _to_timestamp(column: str | Expression) -> Expression:
 FUNCTIONS = SimpleNamespace(
     broadcast=lambda table: table,
     col=col,
+    contains=lambda name, text: Expression(name, lambda row: text.evaluate(row) in row[name]),
     from_json=_from_json,
     greatest=lambda *given: Expression("greatest", lambda row: max(each.evaluate(row) for each in given)),
     lit=lambda value: Expression(str(value), lambda row: value, _ATOMS["int"] if isinstance(value, int) else None),
+    regexp_extract=lambda name, pattern, group: Expression(
+        name, lambda row: found[group] if (found := re.search(pattern, row[name])) else ""
+    ),
+    row_number=RowNumber,
     spark_partition_id=lambda: col("id"),
-    struct=lambda names: Expression("struct", lambda row: {name: row[name] for name in names}),
+    struct=lambda *columns: _struct(*columns),
     substring=lambda name, start, length: Expression(name, lambda row: row[name][start - 1 : start - 1 + length]),
     to_json=_to_json,
     to_timestamp=_to_timestamp,
 )
 """The functions of ``pyspark.sql.functions`` that the package calls."""
+
+
+def _struct(*columns: Any) -> Expression:
+    """Return the columns of these names as one value, or a tuple of columns without names."""
+    if isinstance(columns[0], Expression):
+        return Expression("struct", lambda row: tuple(as_expression(each).evaluate(row) for each in columns))
+    (names,) = columns
+    return Expression("struct", lambda row: {name: row[name] for name in names})
 
 
 def _shipped(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -228,6 +287,9 @@ class Table:
     def select(self, *columns: str | Expression) -> Table:
         """Return some columns; ``*`` is all of them, ``a.*`` are the fields of ``a``."""
         chosen = {each.name: each for column in columns for each in self._expand(column)}
+        for each in chosen.values():
+            if isinstance(each, RowNumber):
+                each.number(chain(*self._partitions))
         return self._made(
             lambda rows: [{name: each.evaluate(row) for name, each in chosen.items()} for row in rows],
             [types.StructField(name, self._kind_of(each)) for name, each in chosen.items()],
@@ -240,6 +302,13 @@ class Table:
     def count(self) -> int:
         """Return the number of rows."""
         return len([*chain(*self._partitions)])
+
+    def groupBy(self, name: str) -> SimpleNamespace:  # noqa: N802
+        """Return the groups of rows with the same value, which can only be counted."""
+        numbers = Counter(row[name] for row in chain(*self._partitions))
+        fields = [self.schema[name], types.StructField("count", types.LongType())]
+        rows = [{name: value, "count": number} for value, number in numbers.items()]
+        return SimpleNamespace(count=lambda: Table(self._spark, types.StructType(fields), [rows]))
 
     def _expand(self, column: str | Expression) -> list[Expression]:
         if isinstance(column, str) and column.endswith(".*"):

@@ -10,10 +10,20 @@ from typing import Any
 import pytest
 from pyspark.sql import types
 
+from support.drift import generated_reports
 from support.drift.folder_store import STORE
 from support.drift.small_fleet import cluster_state, read_rows, topic_document, write_manifests, write_snapshot
 from topiarist.drift.findings import DriftClass, DriftFinding
-from topiarist.drift.history import ENDED_COLUMNS, RUN_TIME, STATE_BY_FILE, TREND_COLUMNS, PreviousReport, RunHistory
+from topiarist.drift.history import (
+    ENDED_COLUMNS,
+    FINDINGS_FILE,
+    RUN_TIME,
+    STATE_BY_FILE,
+    TREND_COLUMNS,
+    PreviousReport,
+    RunHistory,
+)
+from topiarist.drift.outputs import html
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.outputs.remote import RemoteReportFolder
 from topiarist.drift.parquet import ParquetHistory
@@ -151,6 +161,24 @@ def test_tables_of_a_local_report_have_one_file_a_day(manifests: Path, place: Pl
 ONE, TWO, THREE = "2025-01-30T23:00:00Z", "2025-01-31T12:00:00Z", "2025-01-31T13:00:00Z"
 
 EXCEPTION = {"name": "x", "file": "x.yaml", "line": 2, "reason": "moved", "author": "ada", "until": "2025-03-01"}
+
+
+@pytest.mark.parametrize("most", [12, 40])
+def test_the_lines_of_a_page_are_those_of_a_report_without_spark(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Of too many lines the same ones are selected in the same order, the critical ones and each small group first."""
+    generated_reports.write_report(tmp_path / "report", generated_reports.make_findings(4, 40))
+    path = tmp_path / "report" / FINDINGS_FILE
+    lines = [
+        (row["cluster"], number, json.dumps(row, separators=(",", ":")))
+        for number, row in enumerate(read_rows(path.parent))
+    ]
+    table = place.spark.createDataFrame(lines, "cluster string, number int, value string").repartition("number")
+    monkeypatch.setattr(html, "MAX_FINDINGS", most)
+    found = [json.loads(row.value) for row in outputs.sample_lines(table, len(lines))]  # type: ignore[arg-type]
+    assert found == [*html.sample_rows(path, len(lines), most)]
+    assert len(found) == most
 
 
 def finding(topic: str, since: str, **changes: Any) -> dict[str, Any]:

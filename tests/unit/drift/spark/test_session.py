@@ -254,12 +254,12 @@ def test_a_given_session_keeps_its_options(builder: Builder, monkeypatch: pytest
 def test_executors_receive_the_packages_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package and its libraries are in archives, compiled ones apart; a second start sends none."""
     driver = Given(monkeypatch, "PYSPARK_GATEWAY_PORT")
-    monkeypatch.setattr(session, "_EXECUTOR_PACKAGES", ("json",))
+    monkeypatch.setattr(session, "_EXECUTOR_PACKAGES", ("json", "xml"))
     monkeypatch.setattr(session, "_NATIVE_PACKAGES", ("yaml",))
     start_session()
     assert [kind for kind, _ in driver.sent] == ["pyfile", "archive"]
     names = [zipfile.ZipFile(path).namelist() for _, path in driver.sent]
-    assert {"json/__init__.py", "json/decoder.py"} <= {*names[0]}
+    assert {"json/__init__.py", "json/decoder.py", "xml/dom/minidom.py"} <= {*names[0]}
     assert "yaml/__init__.py" in names[1]
     assert not [name for name in (*names[0], *names[1]) if "__pycache__" in name]
     assert names == [sorted(each) for each in names]
