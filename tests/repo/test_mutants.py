@@ -1,4 +1,4 @@
-"""The mutation checks: what they change, what they report, and that their lists name existing code."""
+"""The mutation checks: what they change and report, that endless mutants are killed, and that their lists are true."""
 
 from __future__ import annotations
 
