@@ -79,7 +79,7 @@ def test_partitions_in_flight_name_their_client_and_time() -> None:
 
 
 def test_targets_of_a_topic_are_those_of_its_own_entries() -> None:
-    """A request may have many topics; the entries of a topic that is gone count for no topic of the name."""
+    """A request may have many topics; the entries of a deleted topic count for no topic of the name."""
     seen = requested(("orders", 0, (4, 2)), ("clicks", 1, (1, 3)), stale_reassignments=frozenset({"clicks"}))
     assert requested_targets("orders", seen) == {0: (4, 2)}
     assert requested_targets("clicks", seen) == {}

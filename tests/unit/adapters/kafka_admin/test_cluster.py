@@ -289,7 +289,7 @@ def test_topics_and_records_that_cannot_be_read(kafka: FakeKafka, monkeypatch: p
 
 
 def test_only_records_with_an_intent_wait_for_their_topics() -> None:
-    """Those whose change was not made, or whose topic was deleted, leave no owner."""
+    """A creation that was not carried out and a deleted topic leave no owner."""
     team, absent = OwnershipRecord("team"), Intent(IntentKind.CREATE, OwnershipRecord("team"), ((1,),))
     view = view_records(
         Records(

@@ -402,7 +402,7 @@ class RecordsRun:
         self._created_id, is_deleted = "", False
         with suppress(TopiaristError, transactions.Fenced, transactions.OutcomeUnknown, Disconnected):
             self._turn.give_up()
-            if self._log.read(whole=True):  # an open transaction of this run would hide that its claim is gone
+            if self._log.read(whole=True):  # else an open transaction of this run hides the end of its claim
                 return error  # another run uses it already
             is_deleted = delete_topic(self._session, created)
         left = "was deleted again" if is_deleted else "is left empty: it harms nothing, and may be deleted"
