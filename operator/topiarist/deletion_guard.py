@@ -85,7 +85,7 @@ class DeletionGuard:
             if self._current is None or time.monotonic() - self._read_at > MAX_AGE_S:
                 self._look()
         except TopiaristError as error:
-            message = f"it is not known whether it is in use: {error.message}"
+            message = f"whether it is in use is unknown: {error.message}"
             return Outcome(topic.topic, Result.FAILED, error.reason, message)
         current = self._current
         if current is None or current.evidence is None:

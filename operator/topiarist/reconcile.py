@@ -133,7 +133,7 @@ def require_all_topics_planned(plan: Plan, topics: Sequence[TopicSpec]) -> Plan:
     raise TopiaristError(
         Reason.INCOMPLETE,
         f"found results for {len(planned) + plan.unchanged:,} topics, wanted one for each of {len(topics):,}",
-        "this is a mistake in topiarist: please report it",
+        "this is a defect in topiarist, please report it",
     )
 
 

@@ -438,13 +438,13 @@ MAX_SHOWN_GROUPS = 4
 _MAX_GROUP_ID = 60
 _UNSEEN_READERS = "readers without a group cannot be seen"
 _WHY_UNKNOWN = {
-    "FirstSample": "this is the first look",
+    "FirstSample": "this is the first observation",
     "Incomplete": "not all groups or offsets could be read",
     "Opaque": "a group does not say what it reads",
-    "Compacted": "a compacted topic is often read at a start only, without a group",
+    "Compacted": "a compacted topic is often read only at startup, without a group",
     "OtherSoftware": "it belongs to other software",
-    "OldCommits": "offsets of a group are there, and do not move",
-    "Recreated": "it was recreated since the look before",
+    "OldCommits": "a group has committed offsets that do not move",
+    "Recreated": "it was recreated since the last observation",
 }
 
 
@@ -492,7 +492,7 @@ def describe_missing(evidence: Evidence) -> str:
     if evidence.groups_opaque:
         parts.append(f"{format_count(evidence.groups_opaque, 'group')} without a readable subscription")
     if not parts and not evidence.groups_complete:
-        parts.append("groups may be missing: Describe on the cluster is needed, and every coordinator must be there")
+        parts.append("groups may be missing: Describe on the cluster is needed, and every coordinator must be online")
     return ", ".join(parts)
 
 
@@ -524,7 +524,7 @@ def _describe_writes(side: Side, read_at: int) -> str:
         return f"written between {_time(side.after)} and {_time(side.before)}"
     if side.state is UsageState.NOT_SEEN:
         return f"no write seen since {_since(side, read_at)}"
-    return f"it is not known whether it is written{_because(side)}"
+    return f"whether it is written is unknown{_because(side)}"
 
 
 def _with_groups(text: str, usage: TopicUsage) -> str:
@@ -550,11 +550,11 @@ def _describe_readers(usage: TopicUsage, read_at: int) -> str:
         return f"read between {_time(side.after)} and {_time(side.before)}"
     if side.state is UsageState.NOT_SEEN:
         return f"no reading group since {_since(side, read_at)}; {_UNSEEN_READERS}"
-    return f"it is not known who reads it{_because(side)}"
+    return f"its readers are unknown{_because(side)}"
 
 
 def _describe_group(group: GroupUsage) -> str:
-    members = format_count(group.members, "member") if group.members else "no members, commits stand"
+    members = format_count(group.members, "member") if group.members else "no members, offsets committed"
     lag = f", {_round(group.lag):,} behind" if group.lag else ""
     return f"{printable(group.group, _MAX_GROUP_ID)} ({members}{lag})"
 

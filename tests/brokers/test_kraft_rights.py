@@ -327,7 +327,7 @@ def test_each_change_needs_one_right_more(guarded: Guarded, operation: str) -> N
         own(guarded, "t")
     outcome = change(access, **CHANGES[operation])
     assert (outcome.result, outcome.reason) == (Result.FAILED, Reason.NO_PERMISSION), outcome
-    assert f"the right {operation} on the topic" in outcome.message
+    assert f"it needs {operation} on the topic" in outcome.message
     if operation != "Create":
         guarded.clients.delete(["t"])
     access = guarded.grant(WRITING | {Right(operation, "Topic")})
@@ -408,7 +408,7 @@ def test_moves_need_alter_on_the_cluster(guarded: Guarded) -> None:
     assert isinstance(refused, Issue)
     assert (refused.reason, refused.message) == (
         Reason.NO_PERMISSION,
-        "to move replicas it needs the right Alter on the cluster",
+        "to move replicas it needs Alter on the cluster",
     )
     guarded.clients.delete(["t"])
     access = guarded.grant(MOVING)

@@ -96,7 +96,15 @@ def test_the_search_finds_sections_without_a_server(page: Page, address: str) ->
     expect(page.get_by_text("Topics with equal numbers of partitions").first).to_be_visible()
 
 
-SEARCHED = {"rollback": "deleting", "docker": "quickstart", "rename": "add-a-topic", "dry run": "cli"}
+SEARCHED = {
+    "rollback": "deleting",
+    "docker": "quickstart",
+    "rename": "add-a-topic",
+    "dry run": "cli",
+    "CRD": "custom-resources",
+    "RBAC": "kubernetes",
+    "reconcile": "kubernetes",
+}
 """Words that readers search for, and the page that answers."""
 
 

@@ -89,7 +89,7 @@ def test_k14_a_missing_element_is_an_unknown_outcome_unless_the_topic_is_there(b
         (44, "no dots please", Result.REFUSED, Reason.POLICY_VIOLATION, "no dots please"),
         (44, "Excessively large number of partitions", Result.REFUSED, Reason.TOO_LARGE, "Excessively"),
         (40, "Unknown topic config name: x", Result.REFUSED, Reason.CONFIG_INVALID, "Unknown topic config name"),
-        (29, "", Result.FAILED, Reason.NO_PERMISSION, "the right Create"),
+        (29, "", Result.FAILED, Reason.NO_PERMISSION, "it needs Create"),
         (17, "collides with a_b", Result.CONFLICT, Reason.STATE_CONFLICT, "collides with a_b"),
         (39, "not registered", Result.CONFLICT, Reason.STATE_CONFLICT, "not registered"),
         (42, "doubled", Result.FAILED, Reason.WRITE_FAILED, "doubled"),
@@ -295,7 +295,7 @@ def test_k19_a_recreated_topic_is_not_deleted(bench: Bench) -> None:
     bench.records.before_fence = lambda number: bench.replace("old", (1, 2))
     outcomes = bench.apply(plan)
     assert results(outcomes) == {"old": Result.CONFLICT}
-    assert "another topic now" in outcomes["old"].message
+    assert "a different topic" in outcomes["old"].message
     assert "old" in bench.cluster.topics
     assert bench.cluster.changes == []
 

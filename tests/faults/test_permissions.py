@@ -104,7 +104,7 @@ def test_f25_reading_is_not_enough_to_apply(
     assert run_verbose("apply", folder, "--yes") == 1
     said = capsys.readouterr().err
     assert "error: cluster prod: no permission to create /topiarist, where topiarist stores" in said
-    assert "give SASL user reader the right, or create the znode" in said
+    assert "give SASL user reader the permission, or create the znode" in said
     assert protected.playground.client.get_children("/brokers/topics") == []
 
 

@@ -115,7 +115,7 @@ def test_f12_made_again_between_plan_and_apply(mould: ClusterTemplate, tally: Fa
         before = write_checker.read_nodes(connect)
         found = apply_outcomes(port, plan)
     assert {found.pop(topic).result for topic in busy_cluster.CREATED_NAMES} == {Result.DONE}
-    words = {"was deleted and recreated: it is another topic now"}
+    words = {"was deleted and recreated, so it is a different topic"}
     assert {(outcome.result, outcome.message) for outcome in found.values()} == {(Result.CONFLICT, *words)}
     assert write_checker.find_problems(before, write_checker.read_nodes(connect), busy_cluster.CREATED_NAMES) == []
     tally.set_cases(len(THERE))
@@ -209,7 +209,7 @@ def test_f12_made_again_since_the_plan_it_is_not_deleted(
         before = write_checker.read_nodes(ours.connect)
         again = plan_specs(port, ABSENT)
         assert [finding.reason for finding in again.topics[0].refusals] == [Reason.NOT_ADOPTED]
-    assert (found.result, found.message) == (Result.CONFLICT, "was deleted and recreated: it is another topic now")
+    assert (found.result, found.message) == (Result.CONFLICT, "was deleted and recreated, so it is a different topic")
     assert write_checker.find_problems(before, write_checker.read_nodes(ours.connect), []) == []
     assert not client.exists(MARK)
 

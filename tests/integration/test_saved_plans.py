@@ -190,7 +190,7 @@ def _broker(cluster: SimulatedKafka) -> None:
 
 MOVES: dict[str, tuple[Callable[[SimulatedKafka], None], str]] = {
     "made": (lambda cluster: cluster.add_topics(Topic("fresh", REPLICAS, {})), "did not exist, and exists now"),
-    "made again": (_again, "was deleted and recreated: it is another topic now"),
+    "made again": (_again, "was deleted and recreated, so it is a different topic"),
     "a key": (
         _set("/config/topics/conf", config_bytes({"retention.ms": "8", "segment.ms": "9000"})),
         "retention.ms was 1000, and is 8 now",
@@ -374,7 +374,7 @@ def command(desk: Desk, *more: str) -> list[str]:
 def test_a_person_answers_for_a_plan(kept: Desk) -> None:
     """Without ``--yes`` apply shows the plan and asks; changes that may lose data are confirmed by their number."""
     shown, code = typed(command(kept), "1")
-    assert "1 topic may lose data. Type 1 to confirm the whole plan" in shown
+    assert "1 topic may lose data. Type the number of topics (1) to confirm the whole plan" in shown
     assert "Applied: 3 done." in shown
     assert code == 0
 
@@ -387,7 +387,7 @@ def test_a_person_may_answer_for_a_deletion(desk: Desk, cluster: SimulatedKafka)
     desk.wants(old="{ensure: Absent}")
     desk.keeps()
     shown, code = typed(command(desk), "1")
-    assert "1 topic may lose data. Type 1 to confirm" in shown
+    assert "1 topic may lose data. Type the number of topics (1) to confirm" in shown
     cluster.wait_idle()
     assert (code, cluster.client.exists("/brokers/topics/old")) == (0, None)
 
@@ -495,7 +495,7 @@ def test_what_was_not_shown_is_not_done(desk: Desk, cluster: SimulatedKafka) -> 
     undo("one")
     shown, code = typed(command(desk), answer)
     assert "Apply to 1 topic?" in shown
-    assert "conflict: its changes differ from those that were shown" in " ".join(shown.split())
+    assert "conflict: its changes differ from those shown" in " ".join(shown.split())
     assert (code, configs(cluster, "two")) == (5, {"flush.ms": "5"})
 
 

@@ -239,7 +239,7 @@ def test_what_was_frozen_released_and_unfrozen_is_said_on_stderr(
     assert called(f"apply topics {at} --yes", "", folder).returncode == 0
     for command, words in (
         (f"freeze {at} --reason disks --user ada", "frozen by ada"),
-        (f"unfreeze {at} --user ada", "open (was frozen by ada"),
+        (f"unfreeze {at} --user ada", "unfrozen (had been frozen by ada"),
     ):
         done = called(command, redirection, folder)
         assert done.returncode == 1

@@ -273,17 +273,17 @@ PROOFS: dict[str, tuple[TopicUsage | None, Evidence | None, str]] = {
     "first look": (
         NEW,
         COMPLETE,
-        "no write seen since 1970-03-02 (40 days); it is not known who reads it (this is the first look)",
+        "no write seen since 1970-03-02 (40 days); its readers are unknown (this is the first observation)",
     ),
     "no evidence": (
         NEW,
         None,
-        "no write seen since 1970-03-02 (0 days); it is not known who reads it (this is the first look)",
+        "no write seen since 1970-03-02 (0 days); its readers are unknown (this is the first observation)",
     ),
     "incomplete": (
         NEW,
         replace(COMPLETE, groups=4, groups_unread=3),
-        "no write seen since 1970-03-02 (40 days); it is not known who reads it (this is the first look);"
+        "no write seen since 1970-03-02 (40 days); its readers are unknown (this is the first observation);"
         " 3 of 4 groups could not be read",
     ),
 }

@@ -260,13 +260,13 @@ def test_a_deletion_says_what_is_lost_and_to_whom() -> None:
     assert describe_change(deletion, used, NOW) == (
         "deletes 18 MiB in all replicas (6 MiB of data, 140 offsets, the oldest record claims 2025-11-22);"
         " written between 2025-11-22 06:26 and 2025-11-22 07:26;"
-        " read by 2 groups: billing (3 members, 10 behind), audit (no members, commits stand, 95 behind)"
+        " read by 2 groups: billing (3 members, 10 behind), audit (no members, offsets committed, 95 behind)"
     )
     assert describe_users(QUIET, NOW) == (
         "no write seen since 2025-10-11 (42 days); no reading group since 2025-10-11 (42 days);"
         " readers without a group cannot be seen"
     )
-    assert "it is not known who reads it (a group does not say what it reads)" in describe_users(
+    assert "its readers are unknown (a group does not say what it reads)" in describe_users(
         replace(QUIET, read=Side(why=("Opaque",))), NOW
     )
 

@@ -45,7 +45,7 @@ def fix_findings(given: Any, settings: Settings) -> Exit:
     _check_options(given)
     rows = _select(given, settings)
     if not rows:
-        terminal.log("no finding of the report is selected")
+        terminal.log("no finding of the report matches")
         return Exit.DONE
     if given.fix in _ACCEPTING:
         return _accept(given, rows)
@@ -56,7 +56,7 @@ def _check_options(given: Any) -> None:
     from topiarist.drift.exceptions import is_day
 
     if not given.from_:
-        raise click.UsageError("give --from: the report with the findings")
+        raise click.UsageError("pass --from with the report that contains the findings")
     if given.live or given.previous or given.history or given.baseline:
         message = "--fix takes findings from a report: give no --live, --previous, --history or --baseline"
         raise click.UsageError(message)
@@ -194,7 +194,7 @@ def compare_between(given: Any, settings: Settings) -> Exit:
 
     names = parse_names(given.between)
     if given.live == bool(given.snapshots) or len(given.snapshots) > 1:
-        raise click.UsageError("with --between, give either --live or --snapshots, once")
+        raise click.UsageError("with --between, pass either --live or --snapshots, once")
     if any((given.previous, given.history, given.fix, given.fail_on)):
         message = "--between without --out prints a comparison: give no --previous, --history, --fix or --fail-on"
         raise click.UsageError(message)

@@ -244,7 +244,10 @@ def confirm_plans(plans: Sequence[Plan], action: str) -> None:
     names = dict.fromkeys(topic.name for plan in plans for topic in plan.implied_topics)
     also = f", and create {' and '.join(names)}" if names else ""
     if risky := sum(topic.risk is Risk.DATA_LOSS for topic in topics):
-        question = f"{format_count(risky, 'topic')} may lose data. Type {risky} to confirm the whole plan{also}"
+        question = (
+            f"{format_count(risky, 'topic')} may lose data."
+            f" Type the number of topics ({risky}) to confirm the whole plan{also}"
+        )
         terminal.confirm(question, str(risky))
     else:
         copies = sum(len(move.added) for topic in topics for move in topic.moves())

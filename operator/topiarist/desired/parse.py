@@ -524,7 +524,7 @@ def _size_errors(spec: TopicSpec, cluster_document_known: bool) -> Iterator[Diag
     settings = " and ".join(BROKER_SIZE_SETTINGS[name] for name in missing)
     yield _make_diagnostic(
         find_origin(spec),
-        f"{spec.topic}: found no {names}, neither in the topic nor in the defaults of its cluster",
+        f"{spec.topic}: found no {names}, and its cluster sets no default",
         f"the brokers' own defaults are not used: set {names} here or in spec.defaults of the Cluster, or "
         f"give the brokers' values in its brokerConfig ({settings})",
     )

@@ -65,7 +65,7 @@ def keep_findings(plan: Plan, rows: Iterable[FindingRow]) -> tuple[Plan, list[Un
     topics = [keep_selected(each, selected[each.topic]) for each in plan.topics if each.topic in selected]
     kept = replace(plan, topics=tuple(each for each in topics if each.changes or each.refusals))
     planned = {(each.topic, *key) for each in kept.topics for key in find_planned(each)}
-    why = "a plan changes nothing about it now: it is only reported, or it is over"
+    why = "a plan cannot change it now: it is only reported, or no longer exists"
     return kept, [Unfixed(row, why) for row in rows if (row["topic"], row["class"], row["field"]) not in planned]
 
 
@@ -176,7 +176,7 @@ def _path_of(row: FindingRow) -> FieldPath | None:
 def _why_no_edit(row: FindingRow) -> str:
     if row["class"] in (DriftClass.UNEXPECTED.value, DriftClass.ORPHANED.value):
         return "it has no manifest: topiarist export writes those of a cluster"
-    return "no value of its manifest would make it right"
+    return "no value in its manifest would repair it"
 
 
 def _nest(path: FieldPath, value: Any) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _place(desired: Desired, target: _Target, specs: Sequence[TopicSpec]) -> Fie
         return path
     if target.actual is None:
         message = "the clusters do not have it, and defaults, a profile or other clusters do"
-        raise TopiaristError(Reason.WRITE_FAILED, message, "decide by hand what these clusters get")
+        raise TopiaristError(Reason.WRITE_FAILED, message, "decide by hand which value these clusters get")
     if not at and sorted(origins) == names:
         return "spec", *target.path
     return _Override(tuple(names), len(manifest.spec.get("overrides", ())))
@@ -214,7 +214,7 @@ def make_exceptions(
     unfixed: list[Unfixed] = []
     for row in rows:
         if row["class"] in NEVER_ACCEPTED or not row["topic"]:
-            unfixed.append(Unfixed(row, "it is about a document or a whole cluster: no exception accepts it"))
+            unfixed.append(Unfixed(row, "it concerns a document or a whole cluster, which no exception accepts"))
         else:
             groups[row["class"], row["field"]][row["topic"]].add(row["cluster"])
     documents = []
@@ -269,7 +269,7 @@ def format_baseline(rows: Iterable[FindingRow], *, author: str, until: str, reas
     Its findings are in order of cluster, topic, class and field. ``until`` is the last day, such as ``2027-03-31``.
     """
     rows = sorted(rows, key=finding_key)
-    why = "it is about a document, or a cluster that was not read: nothing accepts it"
+    why = "it concerns a document, or a cluster that was not read, which nothing accepts"
     unfixed = [Unfixed(row, why) for row in rows if row["class"] in NEVER_ACCEPTED]
     kept = ({name: row[name] for name in _FIELDS} for row in rows if row["class"] not in NEVER_ACCEPTED)
     header = {"kind": BASELINE_KIND, "formatVersion": 1, "author": author, "reason": reason, "until": until}

@@ -57,18 +57,18 @@ EFFECTS: Mapping[DriftClass, EffectAssessment] = {
     DriftClass.MISSING: EffectAssessment(Effect.AVAILABILITY, "clients find no topic"),
     DriftClass.UNEXPECTED: EffectAssessment(Effect.NONE),
     DriftClass.ORPHANED: EffectAssessment(Effect.NONE),
-    DriftClass.PARTITIONS: EffectAssessment(Effect.ORDER, "keys are in other partitions than with the declared number"),
+    DriftClass.PARTITIONS: EffectAssessment(Effect.ORDER, "keys map to other partitions than with the declared number"),
     DriftClass.ASSIGNMENT: EffectAssessment(Effect.NONE, "the replicas are on other brokers than declared"),
-    DriftClass.DRAINED: EffectAssessment(Effect.COST, "a broker that must hold nothing cannot be removed"),
-    DriftClass.RACKS: EffectAssessment(Effect.AVAILABILITY, "the loss of one rack takes more replicas than it must"),
+    DriftClass.DRAINED: EffectAssessment(Effect.COST, "a drained broker cannot be removed"),
+    DriftClass.RACKS: EffectAssessment(Effect.AVAILABILITY, "if one rack fails, more replicas are lost than necessary"),
     DriftClass.WIDTHS: EffectAssessment(Effect.AVAILABILITY, "some partitions have fewer replicas than others"),
-    DriftClass.SPREAD: EffectAssessment(Effect.COST, "some brokers have more to do than others"),
+    DriftClass.SPREAD: EffectAssessment(Effect.COST, "some brokers carry more load than others"),
     DriftClass.MOVING: EffectAssessment(Effect.COST, "brokers copy replicas"),
     DriftClass.THROTTLE: EffectAssessment(
-        Effect.AVAILABILITY, "replication is limited: replicas that fall behind stay out of sync longer"
+        Effect.AVAILABILITY, "replication is limited, so replicas that fall behind stay out of sync longer"
     ),
     DriftClass.STUCK: EffectAssessment(Effect.AVAILABILITY, "every other reassignment of the cluster waits for it"),
-    DriftClass.FAULT: EffectAssessment(Effect.AVAILABILITY, "the topic is not as Kafka makes topics"),
+    DriftClass.FAULT: EffectAssessment(Effect.AVAILABILITY, "the topic is not in a form that Kafka creates"),
     DriftClass.DORMANT: EffectAssessment(Effect.COST, "the topic takes space, and nothing uses it"),
     DriftClass.OVERSIZED: EffectAssessment(Effect.COST, "the topic has more partitions than it needs"),
     DriftClass.REFUSED: EffectAssessment(Effect.UNKNOWN, "its differences are not compared"),
@@ -93,7 +93,8 @@ def _assess_replication_factor(expected: str | None, actual: str | None) -> Effe
     wanted, found = (min(int(each) for each in (text or "0").split(", ")) for text in (expected, actual))
     if found < wanted:
         return EffectAssessment(
-            Effect.DATA_LOSS, f"{format_count(found, 'replica')} instead of {wanted}: fewer lost brokers lose messages"
+            Effect.DATA_LOSS,
+            f"{format_count(found, 'replica')} instead of {wanted}: fewer failed brokers lose messages",
         )
     return EffectAssessment(Effect.COST, "more replicas than wanted take disk space")
 

@@ -297,7 +297,7 @@ def _withhold_growth(topic: TopicPlan, problem: str, own: str) -> TopicPlan:
     if not topic.is_actionable:
         return topic
     changes: list[Change] = [each for each in topic.changes if isinstance(each, CreateTopic | AddPartitions)]
-    hint = "its topics grow together or not at all: make the growth of the others possible, or take this one out"
+    hint = "its topics grow together or not at all: allow the growth of the others, or remove this topic from the group"
     issue = Issue(Reason.CO_PARTITIONS_DIFFER, problem, ("coPartitionGroup",), hint, own_message=own)
     return withhold(topic, changes, issue)
 

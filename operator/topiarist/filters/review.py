@@ -405,7 +405,7 @@ def _identity_conflict(topic: TopicPlan, reviewed: TopicPlan) -> str:
             return ""
         return "did not exist at the review, and exists now" if now else "existed at the review, and does not exist now"
     if now.identity != then.identity:
-        return "was deleted and recreated after the review: it is another topic now"
+        return "was deleted and recreated after the review, so it is a different topic"
     owner_now, owner_then, owner_after = (
         f"owner {record.owner}" if record else "no owner"
         for record in (now.valid_record, then.valid_record, reviewed.record_after)

@@ -43,7 +43,7 @@ _NO_RECORDS = "nothing is written with records in a topic"
 _TEXTS: Mapping[str, Texts] = {
     "topic_ids": Texts("topics have ids", "nothing is written: a later topic of a name could not be recognized"),
     "freshness": Texts(
-        "what is read is proved to be current", "a plan may be some seconds old; apply compares again before it writes"
+        "metadata is proved to be current", "a plan may be a few seconds old; apply compares again before it writes"
     ),
     "config_sources": Texts("configs are read, with their sources", "no cluster can be read"),
     "creation": Texts("topics are created", "creations are refused"),
@@ -94,7 +94,7 @@ class Permission(NamedTuple):
 
 _WRITES = "apply, freeze, unmanage, move-records"
 _ON_CLUSTER = (
-    ("Describe", "all runs: proof that what is read is new, and reassignments"),
+    ("Describe", "all runs: proof that metadata is current, and reassignments"),
     ("Create", "creating topics"),
     ("Alter", "moving replicas, electing leaders"),
     ("DescribeConfigs", "throttles of moves"),
@@ -392,7 +392,7 @@ def _describe_override(
         message = f"dropped by Kafka {since}: the override has no effect any longer, and brokers do not show it"
         advice = definition.deprecated[1].partition(";")[0] if definition.deprecated else ""
         hint = f"{advice}; " if advice.startswith("use ") else ""
-        hint += "a manifest may keep it: it is ignored where the brokers do not have it"
+        hint += "a manifest may keep it: topiarist ignores it on brokers that do not support it"
     else:
         message = f"Kafka {version} does not have it: the override has no effect, and brokers do not show it"
         hint = f"remove {key} from these topics before the change of version"

@@ -158,10 +158,10 @@ def _find_errors(resource: Resource) -> Iterator[str]:
         elif name == ALLOW_IN_USE and not _GROUP_COUNT.fullmatch(value):
             yield f'{key}: found {quote(value)}, wanted the number of groups that a refusal names, such as "2 groups"'
         elif name in CONSENT_ANNOTATIONS and not _is_well_formed(value):
-            yield f"{key}: found {quote(value)}, which consents to nothing: wanted the digest that a refusal gives"
+            yield f"{key}: found {quote(value)}, which allows nothing: wanted the digest in the refusal"
 
 
-HINT_RETAIN = 'annotate the Topic with topiarist.dev/retain: "true" to let it go without deleting its topic'
+HINT_RETAIN = 'annotate the Topic with topiarist.dev/retain: "true" to delete the resource without its topic'
 
 MESSAGE_NO_MEMORY = (
     "the operator keeps used consents and the deletions of a day in the records, and this cluster has none"
@@ -539,7 +539,7 @@ def check_current_topic(plan: TopicPlan, resource: Resource, read_topic: ReadTop
     try:
         current = read_topic(resource)
     except TopiaristError as error:
-        message = f"it is not known whether the Topic has changed: {error.message}"
+        message = f"whether the Topic has changed is unknown: {error.message}"
         return Outcome(plan.topic, Result.CONFLICT, Reason.STATE_CONFLICT, message)
     if current is not None and _is_same(current, resource):
         return None

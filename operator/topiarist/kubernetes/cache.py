@@ -193,7 +193,7 @@ def _not_a_source_issue(resource: Resource, cluster: ClusterSpec) -> Issue:
 
 def _not_allowed_issue(resource: Resource, spec: TopicSpec) -> Issue:
     message = f"namespace {resource.namespace} may not declare topic {spec.topic} on cluster {spec.cluster.name}"
-    return Issue(Reason.NOT_ALLOWED, message, hint="spec.allowedTopics of the Cluster says who may")
+    return Issue(Reason.NOT_ALLOWED, message, hint="spec.allowedTopics of the Cluster lists the namespaces that may")
 
 
 def _conflict_issue(first: Resource, other: Candidate) -> Issue:

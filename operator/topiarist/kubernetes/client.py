@@ -480,7 +480,7 @@ async def require_rights(api: KubernetesClient, rights: Sequence[AccessRight]) -
         raise TopiaristError(
             Reason.NO_PERMISSION,
             f"the operator's ServiceAccount may not: {'; '.join(missing)}",
-            "the chart's Roles and bindings give these rights",
+            "the chart's Roles and bindings grant these permissions",
         )
 
 

@@ -52,7 +52,7 @@ from topiarist.throttle import ControllerThrottle
 # selects, or of the one topic for which the evaluation fails. A rule that only warns withholds nothing. A Policy that
 # cannot be read withholds every change, because its selector is unknown.
 
-_HINT_FIX_POLICY = "correct or delete the Policy: until then nothing is changed that it might deny"
+_HINT_FIX_POLICY = "correct or delete the Policy: until then, changes that it might deny are withheld"
 
 
 def build_limits(policies: Sequence[Policy], spec: ClusterSpec, found: Sequence[Candidate]) -> LimitFilter:
@@ -143,7 +143,7 @@ def _failed_rule_issue(
     """Return a refusal for a topic with a deny rule that cannot be evaluated; None if there is no such rule."""
     for rule, error in _failed_rules(topic, policies, rules, errors):
         if rule.deny:
-            why = f"{rule.title}: cannot be judged: {error.message}"
+            why = f"{rule.title}: cannot be evaluated: {error.message}"
             return Issue(Reason.POLICY_DENIED, why, hint=_HINT_FIX_POLICY)
     return None
 
@@ -167,9 +167,9 @@ def _format_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[str]:
     return [f"{fault.message}: {fault.hint}" if fault.hint else fault.message for fault in diagnostics]
 
 
-NAMESPACE_TERMINATING = "its namespace is being deleted, and a topic must not be deleted because of that"
+NAMESPACE_TERMINATING = "its namespace is being deleted, and this must not delete topics"
 
-CRD_TERMINATING = "the definition of its kind is being deleted, and no topic must be deleted because of that"
+CRD_TERMINATING = "the CRD of its kind is being deleted, and this must not delete topics"
 
 TOPIC_READ_TIMEOUT_S = 10.0
 """Seconds to wait for a Topic directly before a change that cannot be undone."""
@@ -276,7 +276,7 @@ class ClusterWorker:
             log.warning("the topic of records: %s", notice, extra={"cluster": home.name})
         if result.error is not None:
             await self._run_in_thread(self._session.close)
-            log.warning("a pass has ended early", extra={"cluster": home.name, "error": str(result.error)})
+            log.warning("a reconciliation has ended early", extra={"cluster": home.name, "error": str(result.error)})
         return result
 
     async def _judge_kafka_topics(self, store: Store, name: str, candidates: list[Candidate]) -> list[Candidate]:
@@ -507,7 +507,7 @@ def _write_secret_file(reference: SecretReference, secrets: SecretValues, folder
         raise TopiaristError(
             Reason.CREDENTIALS_INVALID,
             f"{reference.location}: there is no key {key.key} in a Secret {key.name} of the operator's namespace",
-            "create it; the operator needs the right to get this Secret",
+            "create it; the operator needs permission to get this Secret",
         )
     path = folder / hashlib.sha256(f"{key.name}/{key.key}".encode()).hexdigest()[:16]
     fresh = path.with_name(f"{path.name}-{threading.get_ident()}")  # another cluster may be reading the old file

@@ -66,7 +66,7 @@ class ClusterIdentities:
             for rival in rivals:
                 self._store.enqueue(rival)
         if busy := next((each for each in rivals if each.key in self._in_pass), None):
-            message = f"Cluster {busy.name}, which is younger, has begun a pass over this Kafka cluster"
+            message = f"Cluster {busy.name}, which is younger, has begun to reconcile this Kafka cluster"
             raise TopiaristError(Reason.LOCKED, message)
 
     async def bind_records(self, home: Resource, topic_id: str) -> None:
@@ -259,7 +259,7 @@ class WorkLoop:
             try:
                 ending = await self._reconcile()
             except Exception:  # a bug in topiarist must not end the loop of a cluster for good
-                log.exception("a pass has failed: this is a defect of topiarist, please report it")
+                log.exception("a reconciliation has failed: this is a defect in topiarist, please report it")
                 ending = Requeue.AFTER_BACKOFF
             self.last_completed_at = time.monotonic()
             self._failures = self._failures + 1 if ending is Requeue.AFTER_BACKOFF else 0

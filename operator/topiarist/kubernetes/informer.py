@@ -358,7 +358,7 @@ class KafkaTopicInformers:
             return TopiaristError(Reason.NO_PERMISSION, f"{message}: {hint}", hint)
         if self._definition.is_listed and not self._versions:
             message = f"the API server does not serve KafkaTopics ({resources.definition_name(resources.KAFKA_TOPIC)})"
-            hint = f"install Strimzi's definition with the version {' or '.join(_SERVED_VERSIONS)}, {_HINT_SOURCES}"
+            hint = f"install Strimzi's CRD with the version {' or '.join(_SERVED_VERSIONS)}, {_HINT_SOURCES}"
             return TopiaristError(Reason.PREREQUISITE_MISSING, f"{message}: {hint}", hint)
         needed: list[Informer[Any]] = [self._definition, *self._informers]
         waiting = next((each for each in needed if not each.is_listed), None)

@@ -100,7 +100,9 @@ class Probes:
     async def _healthz(self, _: web.Request) -> web.Response:
         stuck = [name for name, ended in self._last_completed() if time.monotonic() - ended > self._timeout_s]
         if stuck:
-            return web.Response(status=500, text=f"no pass has completed for too long: {', '.join(sorted(stuck))}\n")
+            return web.Response(
+                status=500, text=f"no reconciliation has completed for too long: {', '.join(sorted(stuck))}\n"
+            )
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
@@ -365,7 +367,7 @@ async def _retry_until_answered(call: Callable[[], Awaitable[None]]) -> None:
         except client.ApiError as error:
             if error.not_found:
                 message = f"the API server does not know topiarist's kinds: {error}"
-                hint = "install the definitions: kubectl apply --server-side -f manifests/crds"
+                hint = "install the CRDs: kubectl apply --server-side -f manifests/crds"
                 raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
             if not error.retryable:
                 raise TopiaristError(Reason.NO_PERMISSION, str(error)) from error

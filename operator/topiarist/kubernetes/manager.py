@@ -148,9 +148,9 @@ class Manager:
         if rights == self.missing_rights:
             return
         if rights:
-            log.error("the operator's ServiceAccount has lost rights", extra={"missing": "; ".join(rights)})
+            log.error("the operator's ServiceAccount has lost permissions", extra={"missing": "; ".join(rights)})
         else:
-            log.info("the operator's ServiceAccount has all rights again")
+            log.info("the operator's ServiceAccount has all permissions again")
         self.missing_rights = rights
         self.metrics.missing_rights.set(len(rights))
         self.enqueue_all()
@@ -166,7 +166,7 @@ class Manager:
         if lacking:
             log.error("nothing is written to Kafka", extra={"reason": describe_missing(lacking)})
         else:
-            log.info("the definitions have all fields of this release again")
+            log.info("the CRDs have all fields of this release again")
         self.enqueue_all()
 
     def _own_status(self, kind: str, status: topic_status.Status) -> topic_status.Status:
@@ -180,7 +180,7 @@ class Manager:
     def problems(self) -> Iterator[str]:
         """Yield why the operator cannot do its work."""
         if self._lacking_definitions:
-            yield f"definitions of another release: {describe_missing(self._lacking_definitions)}"
+            yield f"CRDs of another release: {describe_missing(self._lacking_definitions)}"
         if self.missing_rights:
             yield f"missing rights: {'; '.join(self.missing_rights)}"
 
@@ -531,6 +531,6 @@ class Manager:
 
 def _definitions_result(lacking: Mapping[str, Definition]) -> ReconcileResult:
     """Return the result of a pass that definitions of another release prevent."""
-    message = f"the definitions in the API server are of another release: {describe_missing(lacking)}"
+    message = f"the CRDs in the API server are of another release: {describe_missing(lacking)}"
     hint = "apply those of this release: kubectl apply --server-side -f manifests/crds"
     return ReconcileResult([], error=TopiaristError(Reason.PREREQUISITE_MISSING, f"{message}: {hint}", hint))

@@ -66,28 +66,32 @@ class Metrics:
             return Counter(name, about, labels, registry=registry)
 
         def seconds(name: str, label: str) -> Histogram:
-            return Histogram(name, "Time of a pass.", [label], registry=registry, buckets=_BUCKETS)
+            return Histogram(name, "Duration of a reconciliation.", [label], registry=registry, buckets=_BUCKETS)
 
-        self._reconciles = counter(_RECONCILE_METRIC, "Passes by result.", "controller", "result")
-        self._reconcile_errors = counter(f"{_RECONCILE_METRIC}_errors", "Passes that an error ended.", "controller")
+        self._reconciles = counter(_RECONCILE_METRIC, "Reconciliations, by result.", "controller", "result")
+        self._reconcile_errors = counter(
+            f"{_RECONCILE_METRIC}_errors", "Reconciliations that ended with an error.", "controller"
+        )
         self._reconcile_seconds = seconds(f"{_RECONCILE_METRIC}_time_seconds", "controller")
         self.leader = gauge("leader_election_master_status", "1 if this process is the leader.", "name")
-        about = "Topics by state. cluster is empty for Topics that no pass looks at."
+        about = "Topics by state. cluster is empty for Topics that belong to no Cluster."
         self._topics = gauge("topiarist_topics", about, "cluster", "state")
         self._changes = counter("topiarist_topic_changes", "Changes, by outcome.", "cluster", "action", "outcome")
-        self._drift = counter("topiarist_drift_detected", "Topics found changed outside.", "cluster", "kind")
+        self._drift = counter("topiarist_drift_detected", "Topics that another client changed.", "cluster", "kind")
         self._corrected = counter("topiarist_drift_corrected", "External changes reverted.", "cluster", "kind")
         self._cluster_reconcile_seconds = seconds("topiarist_pass_duration_seconds", "cluster")
         name = "topiarist_last_successful_pass_timestamp_seconds"
-        self._last_success = gauge(name, "End of the last one.", "cluster")
-        self._session_state = gauge("topiarist_cluster_session_state", "1 if the last pass had one.", "cluster")
+        self._last_success = gauge(name, "End of the last successful reconciliation.", "cluster")
+        self._session_state = gauge(
+            "topiarist_cluster_session_state", "1 if the last reconciliation had a session with the cluster.", "cluster"
+        )
         name = "topiarist_cluster_requests"
         self._cluster_requests = counter(name, "Requests, by answer.", "cluster", "op", "result")
         self._moves = _MoveMetrics(registry)
         about = "1 for a watched namespace that the operator cannot read."
         # The label is not "namespace": Prometheus gives its targets that label.
         self._unavailable_namespaces = gauge("topiarist_namespace_away", about, "watched_namespace")
-        about = "Rights that the operator has lost since its start."
+        about = "Permissions that the operator has lost since its start."
         self.missing_rights = gauge("topiarist_missing_rights", about)
         about = "Resources in the scope of this release that another one serves."
         self._other_release_resources = gauge("topiarist_resources_held_by_others", about, "kind", "holder")
@@ -180,8 +184,8 @@ class _MoveMetrics:
         self._copies_left = gauge("copies_left", "Replicas that are still to be copied, also those in flight.")
         self._copies_in_flight = gauge("copies_in_flight", "Replicas that brokers copy now.")
         self._stalled = gauge("stalled", "1 if the moves need a user: no progress, or a stuck reassignment request.")
-        self._throttle_left = gauge("throttle_left", "1 if throttles of a finished batch could not be put back.")
-        self._drained = gauge("drained_replicas_left", "Replicas on a broker that is to be drained.", "broker")
+        self._throttle_left = gauge("throttle_left", "1 if throttles of a finished batch could not be restored.")
+        self._drained = gauge("drained_replicas_left", "Replicas on a broker that must be drained.", "broker")
         self._batches = Counter("topiarist_moves_batches", "Batches sent.", ["cluster"], registry=registry)
         self._moved = Counter("topiarist_moves_partitions_moved", "Partitions moved.", ["cluster"], registry=registry)
 
@@ -219,11 +223,11 @@ class _LiveCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the present values."""
-        depth = GaugeMetricFamily("workqueue_depth", "1 if a pass is called for.", labels=["name"])
-        adds = CounterMetricFamily("workqueue_adds", "Calls for a pass.", labels=["name"])
-        retries = CounterMetricFamily("workqueue_retries", "Passes after one that failed.", labels=["name"])
+        depth = GaugeMetricFamily("workqueue_depth", "1 if a reconciliation is requested.", labels=["name"])
+        adds = CounterMetricFamily("workqueue_adds", "Requested reconciliations.", labels=["name"])
+        retries = CounterMetricFamily("workqueue_retries", "Reconciliations after a failed one.", labels=["name"])
         answers = CounterMetricFamily(
-            "rest_client_requests", "Requests to the API server but watches.", labels=["method", "code"]
+            "rest_client_requests", "Requests to the API server, without watches.", labels=["method", "code"]
         )
         for name, loop in self._loops().items():
             depth.add_metric([name], loop.is_queued)

@@ -165,7 +165,7 @@ def _moves_message(moves: ClusterMoves) -> str:
 
 def policy_status(resource: Resource, rule_errors: Sequence[str], now: datetime) -> topic_status.Status:
     """Return the status of a Policy; ``rule_errors`` has one text for each error in its rules."""
-    standing = topic_status.ReadyCondition(True, "Active", "its rules are in force")
+    standing = topic_status.ReadyCondition(True, "Active", "its rules are active")
     if resource.errors:
         standing = topic_status.invalid_condition(error_texts(resource))
     elif rule_errors:
@@ -339,9 +339,7 @@ def left_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[Event
     names = {part["name"] for part in status.get("clusters", ())}
     for part in resource.status.get("clusters", ()):
         if "generation" in part and part["name"] not in names:
-            message = (
-                f"{part['name']}: the Topic does not declare this cluster any more; its topic and record stay there"
-            )
+            message = f"{part['name']}: the Topic no longer declares this cluster; its topic and record stay there"
             yield Event("LeftCluster", message, warning=True)
 
 
@@ -390,7 +388,7 @@ def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult)
     if reverted:
         yield Event(_DRIFT_CORRECTED, f"{cluster}: {describe_changes(reverted)}")
     elif previous.get("state") == SyncState.DRIFTED.value and result.state in (SyncState.SYNCED, SyncState.CHANGED):
-        yield Event(_DRIFT_CORRECTED, f"{cluster}: as asked again")
+        yield Event(_DRIFT_CORRECTED, f"{cluster}: as declared again")
     for refusal in result.refusals:
         if not refusal.reason.retryable and not _is_reported(refusal, previous.get("refusals", ())):
             yield Event(_event_reason(refusal.reason.value), f"{cluster}: {format_issue(refusal)}", warning=True)

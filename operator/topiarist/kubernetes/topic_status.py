@@ -434,7 +434,7 @@ def _condition_message(worst: SyncState, clusters: Sequence[Status], affected: S
         )
         return f"observed on {format_count(len(clusters), 'cluster')}: {words}"
     if worst in READY_STATES:
-        return f"as asked on {format_count(len(clusters), 'cluster')}"
+        return f"as declared on {format_count(len(clusters), 'cluster')}"
     first, *others = affected
     refusals = () if worst is SyncState.PAUSED else first.get("refusals")
     words = refusals[0]["message"] if refusals else _STATE_MESSAGES[worst]
@@ -543,7 +543,7 @@ def _unread_cluster_part(name: str, resource: Resource, old: Status, error: Topi
         return old
     hopeless = error is not None and not error.reason.retryable
     status: dict[str, Any] = {"name": name, "state": (SyncState.REFUSED if hopeless else SyncState.WAITING).value}
-    reason, message = (error.reason, error.message) if error else (Reason.NOT_SENT, "not looked at yet")
+    reason, message = (error.reason, error.message) if error else (Reason.NOT_SENT, "not reconciled yet")
     status["refusals"] = _refusal_entries([Issue(reason, message)], old, now)
     return status | {key: old[key] for key in _RETAINED_FIELDS if key in old}
 

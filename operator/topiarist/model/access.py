@@ -244,7 +244,7 @@ class SaslAwsIam(Struct, frozen=True):
     @property
     def kafka_principal(self) -> str:
         """Return who topiarist is for the brokers."""
-        return f"the AWS identity {self.role_arn or 'of the credentials'}, to which IAM policies give rights"
+        return f"the AWS identity {self.role_arn or 'of the credentials'}, to which IAM policies grant permissions"
 
 
 Sasl = SaslPassword | SaslOAuth | SaslToken | SaslAwsIam | Kerberos

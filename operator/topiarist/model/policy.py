@@ -53,22 +53,22 @@ TOPIC_VARIABLES: dict[str, CelVariable] = {
     "topic.namespace": CelVariable(CelType.STRING, "`metadata.namespace`; empty if there is none."),
     "topic.labels": CelVariable(CelType.MAP, "`metadata.labels`, and the labels of the topic's profiles."),
     "topic.annotations": CelVariable(CelType.MAP, "`metadata.annotations`."),
-    "topic.partitions": CelVariable(
-        CelType.INT, "Partitions asked for; the cluster's default where the topic names none."
-    ),
+    "topic.partitions": CelVariable(CelType.INT, "Declared partitions, or the cluster's default."),
     "topic.replicationFactor": CelVariable(
-        CelType.INT, "Replicas of each partition asked for, or the cluster's default."
+        CelType.INT, "Declared replicas of each partition, or the cluster's default."
     ),
     "topic.config": CelVariable(
-        CelType.MAP, "Configs that are set, the cluster's defaults among them, as Kafka's text."
+        CelType.MAP, "Configs that are set, including the cluster's defaults, as Kafka's text."
     ),
     "topic.observed": CelVariable(CelType.BOOL, "Whether the topic is only reported (`mode: Observe`)."),
     "topic.profiles": CelVariable(CelType.LIST, "Names of the topic's profiles, as in `spec.profiles`."),
     "topic.coPartitionGroup": CelVariable(CelType.STRING, "Its `coPartitionGroup`; empty if it is in none."),
     "topic.keyed": CelVariable(CelType.BOOL, "False if the manifest says `keyed: false`."),
-    "cluster.name": CelVariable(CelType.STRING, "Name of the `Cluster`; empty for the one of an address option alone."),
+    "cluster.name": CelVariable(
+        CelType.STRING, "Name of the `Cluster`; empty for a cluster that is given only by an address option."
+    ),
     "cluster.labels": CelVariable(CelType.MAP, "Labels of the `Cluster`."),
-    "cluster.kafkaVersion": CelVariable(CelType.STRING, "Its release as declared, `3.9`; empty if it is not."),
+    "cluster.kafkaVersion": CelVariable(CelType.STRING, "Its declared release, such as `3.9`; empty if not declared."),
 }
 """The variables of rules about topics."""
 
@@ -94,25 +94,29 @@ CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
     "change.before.replicationFactor": CelVariable(
         CelType.INT, "Replicas of partition 0; 0 if the topic does not exist."
     ),
-    "change.before.config": CelVariable(CelType.MAP, "Overrides on the cluster, unmanaged ones among them."),
+    "change.before.config": CelVariable(CelType.MAP, "Overrides on the cluster, including unmanaged ones."),
     "change.after.partitions": CelVariable(CelType.INT, "Partitions once this change is done; 0 after a deletion."),
     "change.after.replicationFactor": CelVariable(CelType.INT, "Replicas of partition 0 once this change is done."),
     "change.after.config": CelVariable(CelType.MAP, "Overrides once this change is done."),
     "change.bytesLost": CelVariable(
-        CelType.INT, "Bytes of data, one replica of each, that the change deletes at most; -1 if it is not known."
+        CelType.INT, "Largest number of bytes, counting one replica, that the change deletes; -1 if unknown."
     ),
-    "change.bytesCopied": CelVariable(CelType.INT, "Bytes that the change copies now; -1 if it is not known."),
+    "change.bytesCopied": CelVariable(CelType.INT, "Bytes that the change copies now; -1 if unknown."),
     "topic.usage.known": CelVariable(CelType.BOOL, "Whether the usage of the topic was read."),
     "topic.usage.written": CelVariable(CelType.STRING, "`Used`, `NotSeen` or `Unknown`: whether it is written."),
     "topic.usage.read": CelVariable(CelType.STRING, "`Used`, `NotSeen` or `Unknown`: whether a group reads it."),
     "topic.usage.readers": CelVariable(CelType.INT, "Members of groups that read it now."),
     "topic.usage.groups": CelVariable(CelType.INT, "Groups with members or committed offsets."),
-    "topic.usage.daysSinceWritten": CelVariable(CelType.INT, "Days since the last write that was seen; -1: none was."),
-    "topic.usage.daysSinceRead": CelVariable(CelType.INT, "Days since a group was last seen to read; -1: none was."),
-    "topic.usage.daysObserved": CelVariable(CelType.INT, "Days that both sides are observed without a gap; -1: not."),
-    "topic.usage.bytes": CelVariable(CelType.INT, "Bytes of data, one replica of each; -1 if they are not known."),
-    "topic.usage.bytesPerDay": CelVariable(CelType.INT, "Median growth in bytes a day; -1 below one day."),
-    "topic.usage.empty": CelVariable(CelType.BOOL, "Whether no partition has a record; false if it is not known."),
+    "topic.usage.daysSinceWritten": CelVariable(CelType.INT, "Days since the last observed write; -1 if none."),
+    "topic.usage.daysSinceRead": CelVariable(CelType.INT, "Days since the last observed read by a group; -1 if none."),
+    "topic.usage.daysObserved": CelVariable(
+        CelType.INT, "Days of observation of writes and reads without a gap; -1 if none."
+    ),
+    "topic.usage.bytes": CelVariable(CelType.INT, "Bytes of data, counting one replica; -1 if unknown."),
+    "topic.usage.bytesPerDay": CelVariable(
+        CelType.INT, "Median growth in bytes per day; -1 if observed for less than a day."
+    ),
+    "topic.usage.empty": CelVariable(CelType.BOOL, "Whether no partition has a record; false if unknown."),
 }
 """The variables of rules about changes."""
 

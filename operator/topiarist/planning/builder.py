@@ -97,7 +97,7 @@ def _find_denied_lists(capabilities: Capabilities) -> PlacedByBrokers:
 
 
 def _describe_denied(support: Support) -> str:
-    return (support.why or "the cluster does not carry out replica lists") if support.is_denied else ""
+    return (support.why or "the cluster ignores replica lists") if support.is_denied else ""
 
 
 def find_unkept_placement(cluster: ClusterSpec, excluded: Collection[int], why: str) -> Issue | None:
@@ -106,14 +106,12 @@ def find_unkept_placement(cluster: ClusterSpec, excluded: Collection[int], why: 
     ``excluded`` are the brokers that may not get replicas.
     """
     if excluded:
-        message = (
-            f"broker {_join_ids(sorted(excluded))} may get no new replicas, and the plan cannot see to that: {why}"
-        )
+        message = f"broker {_join_ids(sorted(excluded))} may get no new replicas, which the plan cannot ensure: {why}"
         hint = "without excludeBrokers, drainBrokers and --without-brokers new replicas may be on any broker"
         return Issue(Reason.PLACED_BY_BROKERS, message, hint=hint)
     if cluster.rack_awareness is RackAwareness.ENFORCED:
-        message = f"rackAwareness is Enforced, and the plan cannot see to that: {why}"
-        hint = "leave rackAwareness out of the Cluster: the brokers then spread replicas over racks as they do"
+        message = f"rackAwareness is Enforced, which the plan cannot ensure: {why}"
+        hint = "leave rackAwareness out of the Cluster: the brokers then spread replicas over racks in their own way"
         return Issue(Reason.PLACED_BY_BROKERS, message, hint=hint)
     return None
 
@@ -230,7 +228,7 @@ class ReplicaPlacer:
     def _leave_to_brokers(self, spec: TopicSpec, why: str, partitions: int, width: int) -> tuple[Replicas, ...] | Issue:
         if spec.assignment is not None:
             hint = "set partitions and replicationFactor in place of it"
-            message = f"replicaAssignment lists brokers, and the plan cannot see to that: {why}"
+            message = f"replicaAssignment lists brokers, which the plan cannot ensure: {why}"
             return Issue(Reason.PLACED_BY_BROKERS, message, ("replicaAssignment",), hint)
         return find_unkept_placement(self._cluster, self.excluded_brokers, why) or ((UNPLACED,) * width,) * partitions
 
@@ -267,7 +265,7 @@ class ReplicaPlacer:
 
 
 def _explicit_issue(why: str) -> Issue:
-    message = f"spec.kafka.placement is Explicit, and the cluster does not carry out replica lists: {why}"
+    message = f"spec.kafka.placement is Explicit, and the cluster ignores replica lists: {why}"
     return Issue(Reason.PLACED_BY_BROKERS, message, hint="leave placement out, or set it to Brokers")
 
 

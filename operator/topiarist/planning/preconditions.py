@@ -184,7 +184,7 @@ def _topic_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
     if topic is None:
         return "existed, and does not exist now"
     if _is_recreated(before, topic):
-        return "was deleted and recreated: it is another topic now"
+        return "was deleted and recreated, so it is a different topic"
     if is_nudge(plan):  # writes no record, config or assignment, so those may have changed
         if topic.reassigning_partitions or current.reassigning:
             return _REASSIGNED_NOW

@@ -97,13 +97,13 @@ _MORE_CPU = ChangeRisk(SAFE, COST, "brokers need more CPU to compress new batche
 _LESS_CPU = ChangeRisk(SAFE, COST, "new batches take more disk space")
 _COMPRESSION_LEVEL = NumberRisks(_LESS_CPU, _MORE_CPU)
 _MORE_FILES = "many more files: memory and open files on the brokers"
-_MORE_LOCAL_DATA = "more stays on the brokers' disks: up to {limit}"
+_MORE_LOCAL_DATA = "more data stays on the brokers' disks, up to {limit}"
 _THROTTLED_REPLICAS = WordRisks(
     otherwise=ChangeRisk(
         DISRUPTIVE, OUTAGE, "replication is throttled, so that replicas may fall out of sync, or no longer throttled"
     )
 )
-_LIMIT_REMOVED = ChangeRisk(DISRUPTIVE, OUTAGE, "nothing is deleted any longer: disks fill")
+_LIMIT_REMOVED = ChangeRisk(DISRUPTIVE, OUTAGE, "nothing is deleted any more, so disks fill up")
 _DIFFERENCE_APPLIES = ChangeRisk(
     DISRUPTIVE, OUTAGE, "message.timestamp.difference.max.ms applies from now on, and may be lower"
 )
@@ -111,14 +111,14 @@ _EARLIER_COPY = ChangeRisk(SAFE, NOTHING, "segments are copied to remote storage
 _LATER_COPY = ChangeRisk(
     SAFE, NOTHING, "segments are copied to remote storage later, and are on the brokers alone until then"
 )
-_LATER_FLUSH = "acknowledged messages reach the disk later: they are lost if all replicas lose power before"
-_FEWER_IN_SYNC = "in-sync replicas that writes with acks=all need: {before} to {after}"
-_MORE_FLUSHES = "the log is forced to disk more often: writes become slower"
+_LATER_FLUSH = "acknowledged messages reach the disk later, and are lost if all replicas lose power before that"
+_FEWER_IN_SYNC = "writes with acks=all need {after} in-sync replicas (before: {before})"
+_MORE_FLUSHES = "the log is forced to disk more often, so writes become slower"
 
 RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     "cleanup.policy": WordRisks(
         otherwise=ChangeRisk(
-            DATA_LOSS, LOSS, "cleanup changes from {before} to {after}: other messages are deleted, at other times"
+            DATA_LOSS, LOSS, "cleanup changes from {before} to {after}, so other messages are deleted, at other times"
         ),
     ),
     "compression.gzip.level": _COMPRESSION_LEVEL,
@@ -139,7 +139,7 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
         ChangeRisk(
             SAFE, NOTHING, "files of deleted segments are removed sooner; their messages were already unreadable"
         ),
-        ChangeRisk(DISRUPTIVE, COST, "files of deleted segments stay much longer: disks fill", 10),
+        ChangeRisk(DISRUPTIVE, COST, "files of deleted segments stay much longer, so disks fill up", 10),
     ),
     "flush.messages": NumberRisks(
         ChangeRisk(DISRUPTIVE, COST, _MORE_FLUSHES), ChangeRisk(DISRUPTIVE, LOSS, _LATER_FLUSH)
@@ -147,8 +147,8 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     "flush.ms": NumberRisks(ChangeRisk(DISRUPTIVE, COST, _MORE_FLUSHES), ChangeRisk(DISRUPTIVE, LOSS, _LATER_FLUSH)),
     "follower.replication.throttled.replicas": _THROTTLED_REPLICAS,
     "index.interval.bytes": NumberRisks(
-        ChangeRisk(DISRUPTIVE, COST, "indexes grow: segments roll sooner, into more files", 10),
-        ChangeRisk(SAFE, COST, "reads from an offset search a little longer"),
+        ChangeRisk(DISRUPTIVE, COST, "indexes grow, so segments roll sooner, into more files", 10),
+        ChangeRisk(SAFE, COST, "reads from an offset take a little longer to find it"),
     ),
     "leader.replication.throttled.replicas": _THROTTLED_REPLICAS,
     "local.retention.bytes": NumberRisks(
@@ -201,10 +201,12 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     "message.timestamp.type": WordRisks(
         {
             "CreateTime": ChangeRisk(
-                DATA_LOSS, LOSS, "retention uses the timestamps of producers: messages with an old one are deleted"
+                DATA_LOSS,
+                LOSS,
+                "retention uses the producers' timestamps, so messages with an old timestamp are deleted",
             ),
             "LogAppendTime": ChangeRisk(
-                DISRUPTIVE, ORDER, "timestamps are those of the brokers, and retention by time uses them"
+                DISRUPTIVE, ORDER, "brokers set the timestamps, and retention by time uses them"
             ),
         }
     ),
@@ -214,24 +216,24 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
             COST,
             "the log is compacted more often: older values of a key are removed sooner, more disk traffic",
         ),
-        ChangeRisk(DISRUPTIVE, COST, "more stays uncompacted: disks fill, and reading all keys takes longer"),
+        ChangeRisk(DISRUPTIVE, COST, "more data stays uncompacted, so disks fill up and reading all keys takes longer"),
     ),
     "min.compaction.lag.ms": NumberRisks(
         ChangeRisk(DATA_LOSS, LOSS, "compaction may remove older values of a key after {limit}"),
-        ChangeRisk(DISRUPTIVE, COST, "more stays uncompacted: disks fill, and reading all keys takes longer"),
+        ChangeRisk(DISRUPTIVE, COST, "more data stays uncompacted, so disks fill up and reading all keys takes longer"),
     ),
     "min.insync.replicas": NumberRisks(
         ChangeRisk(DISRUPTIVE, LOSS, _FEWER_IN_SYNC),
         ChangeRisk(DISRUPTIVE, OUTAGE, _FEWER_IN_SYNC),
     ),
     "preallocate": _boolean_risks(
-        ChangeRisk(DISRUPTIVE, COST, "each new segment takes its whole size at once: disks fill"),
+        ChangeRisk(DISRUPTIVE, COST, "each new segment takes its whole size at once, so disks fill up"),
         ChangeRisk(SAFE, NOTHING, "new segments grow as they are written"),
     ),
     "remote.copy.lag.bytes": NumberRisks(_EARLIER_COPY, _LATER_COPY),
     "remote.copy.lag.ms": NumberRisks(_EARLIER_COPY, _LATER_COPY),
     "remote.log.copy.disable": _boolean_risks(
-        ChangeRisk(DISRUPTIVE, COST, "no more segments are copied to remote storage: local disks fill"),
+        ChangeRisk(DISRUPTIVE, COST, "no more segments are copied to remote storage, so local disks fill up"),
         ChangeRisk(SAFE, NOTHING, "segments are copied to remote storage again"),
     ),
     "remote.log.delete.on.disable": _boolean_risks(
@@ -244,12 +246,12 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     ),
     "retention.bytes": NumberRisks(
         ChangeRisk(DATA_LOSS, LOSS, "messages beyond {limit} will be deleted"),
-        ChangeRisk(DISRUPTIVE, COST, "more is kept: up to {limit}"),
+        ChangeRisk(DISRUPTIVE, COST, "messages are kept longer, up to {limit}"),
         _LIMIT_REMOVED,
     ),
     "retention.ms": NumberRisks(
         ChangeRisk(DATA_LOSS, LOSS, "messages older than {limit} will be deleted"),
-        ChangeRisk(DISRUPTIVE, COST, "more is kept: up to {limit}"),
+        ChangeRisk(DISRUPTIVE, COST, "messages are kept longer, up to {limit}"),
         _LIMIT_REMOVED,
     ),
     "segment.bytes": NumberRisks(
@@ -269,7 +271,9 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
         ChangeRisk(DISRUPTIVE, COST, "whole segments are deleted and compacted, so this happens much later", 10),
     ),
     "unclean.leader.election.enable": _boolean_risks(
-        ChangeRisk(DATA_LOSS, LOSS, "an out-of-sync replica may become leader: acknowledged messages are lost"),
+        ChangeRisk(
+            DATA_LOSS, LOSS, "an out-of-sync replica may become leader, and acknowledged messages are then lost"
+        ),
         ChangeRisk(DISRUPTIVE, OUTAGE, "partitions stay offline as long as no in-sync replica is online"),
     ),
 }
@@ -435,7 +439,7 @@ def assess_effect(key: str, expected: str | None, actual: str | None, settings: 
         found, limit = _find_number_risk(key, row, old, new), _describe_limit(key, _parse_number(key, new))
         return EffectAssessment(found.effect, found.explanation.format(limit=limit, before=old, after=new))
     if key == "cleanup.policy" and _list_cleanups(new) < _list_cleanups(old):
-        return EffectAssessment(COST, f"cleanup is {new} alone, and not {old}: more is kept")
+        return EffectAssessment(COST, f"cleanup is {new} alone, and no longer {old}, so messages are kept longer")
     found = row.by_word.get(_normalize_word(row, new) or "", row.otherwise)
     return EffectAssessment(found.effect, found.explanation.format(before=old or "off", after=new or "off"))
 

@@ -184,7 +184,7 @@ def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | 
     return Nudge(tuple(partition for partition in missing if partition not in waiting))
 
 
-_HINT_CONFLICT = "move it back by hand if that is still wanted: replicaAssignment with Assignment in spec.moves.allow"
+_HINT_CONFLICT = "move it back by hand if you still want it: replicaAssignment with Assignment in spec.moves.allow"
 
 
 class MovedTopic(NamedTuple):
@@ -259,7 +259,7 @@ def _find_topic_conflict(context: PlanContext, topic: TopicState, moved: MovedTo
     """Return why nothing of an existing topic is moved back; None if its partitions decide."""
     record, owner = topic.valid_record, context.options.owner
     if moved.topic_id and topic.topic_id and moved.topic_id != topic.topic_id:
-        message = "was deleted and recreated: it is another topic now"
+        message = "was deleted and recreated, so it is a different topic"
         return Issue(Reason.STATE_CONFLICT, message, hint="nothing of it can be moved back")
     if record is None:
         hint = "adopt it first: apply its manifest with --adopt"

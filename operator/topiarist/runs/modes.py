@@ -194,7 +194,7 @@ class ApplySavedPlan(ApplyManifests):
             remaining = {topic.topic: topic.changes for topic in plan.actionable_topics()}
             conflicts = {topic: why for topic, why in found.conflicts.items() if topic in remaining}
             if shown is not None:
-                differs = "its changes differ from those that were shown"
+                differs = "its changes differ from those shown"
                 changed = (topic for topic, changes in remaining.items() if shown.get((name, topic)) != changes)
                 conflicts = {**dict.fromkeys(changed, differs), **conflicts}
             self._revalidated[name] = RevalidatedPlan(plan, found.already_applied, conflicts)

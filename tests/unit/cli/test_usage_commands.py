@@ -127,7 +127,7 @@ def test_a_plan_says_what_its_changes_mean(folder: Path, capsys: pytest.CaptureF
     assert "no write seen since" in text
     assert "is in use:" in text
     assert "billing (2 members, " in text
-    assert "8 MiB stay in the old partitions; it is not known whether it is written" in text
+    assert "8 MiB stay in the old partitions; whether it is written is unknown" in text
     assert "retention.bytes deletes up to 6 MiB of 8 MiB" in text
     assert "8 MiB stay in the old partitions" in (folder / "page.html").read_text()
     assert run([*words, "--format", "markdown"]) == Exit.DONE

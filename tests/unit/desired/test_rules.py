@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
     ),
     "no partitions": (
         *({"partitions": None}, BARE),
-        "orders: found no partitions, neither in the topic nor in the defaults of its cluster",
+        "orders: found no partitions, and its cluster sets no default",
     ),
     "no size": ({"ensure": "Present"}, BARE, "orders: found no partitions and replicationFactor"),
 }
@@ -505,7 +505,7 @@ def test_a_missing_size_can_be_given_in_three_places(fields: dict[str, Any], nam
     wanted = spec(on=BARE, **fields)
     (error,) = spec_errors(wanted)
     assert error.location == find_origin(wanted).locate()
-    assert error.message == f"orders: found no {names}, neither in the topic nor in the defaults of its cluster"
+    assert error.message == f"orders: found no {names}, and its cluster sets no default"
     assert error.hint == (
         f"the brokers' own defaults are not used: set {names} here or in spec.defaults of the Cluster, "
         f"or give the brokers' values in its brokerConfig ({settings})"

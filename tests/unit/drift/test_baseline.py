@@ -175,7 +175,7 @@ def test_a_selection_makes_a_smaller_baseline(fleet: Path, capsys: pytest.Captur
     capsys.readouterr()
     assert make_baseline(report="second") == 0
     (row,) = (row for row in read_rows(Path("second")) if row["class"] == "invalid")
-    why = "it is about a document, or a cluster that was not read: nothing accepts it"
+    why = "it concerns a document, or a cluster that was not read, which nothing accepts"
     assert capsys.readouterr().err == f"not repaired: {row['id']} old: invalid: {why}\n1 finding not repaired\n"
     assert len(Path("baseline.jsonl").read_text().splitlines()) == 7
 

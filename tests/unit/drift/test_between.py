@@ -161,7 +161,7 @@ def test_the_matrix_of_a_team_has_its_topics(
         (("--between", "prod", "--snapshots", "x"), "wanted two or more clusters"),
         (("--between", "prod,prod", "--snapshots", "x"), "each once"),
         (("--between", "prod,", "--snapshots", "x"), "wanted two or more clusters"),
-        (("--between", "a,b"), "give either --live or --snapshots"),
+        (("--between", "a,b"), "pass either --live or --snapshots"),
         (("--between", "a,b", "--snapshots", "x", "--snapshots", "y"), "--snapshots, once"),
         (("--between", "a,b", "--snapshots", "x", "--fail-on", "High"), "without --out prints a comparison"),
         (("m", "--between", "a,a", "--snapshots", "x", "--out", "r"), "each once"),

@@ -447,7 +447,7 @@ def test_a_file_with_a_strange_name_is_named(fleet: Fleet, capsys: pytest.Captur
 def test_a_history_replaces_a_previous_report(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     """Both options at once are a usage error."""
     fleet.report(0, "--previous", str(fleet.out), code=Exit.USAGE)
-    assert "give either --previous or --history" in capsys.readouterr().err
+    assert "pass either --previous or --history" in capsys.readouterr().err
 
 
 def test_a_history_without_its_extra(

@@ -162,7 +162,7 @@ def test_a_plan_names_each_finding_that_it_does_not_repair(fleet: Path, capsys: 
     assert "Plan: 1 to configure." in said.out
     assert [line for line in said.err.splitlines() if line.startswith("not repaired")] == [
         f"not repaired: {gone} orders on eu: config.retention.ms:"
-        " a plan changes nothing about it now: it is only reported, or it is over"
+        " a plan cannot change it now: it is only reported, or no longer exists"
     ]
 
 
@@ -185,7 +185,7 @@ def test_every_command_runs_as_it_is_printed(fleet: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("plan",), "give --from: the report with the findings"),
+        (("plan",), "pass --from with the report that contains the findings"),
         (
             ("accept", "--from", "report", "--author", "a"),
             "give --until, --reason: an acceptance has an author, a last",
@@ -219,7 +219,7 @@ def test_only_values_of_a_manifest_are_edited(
     capsys.readouterr()
     assert run(["drift", "fleet", "--from", "report", "-q", "--cluster", "us", "--fix", "manifest", "--write"]) == 0
     no_value, no_manifest = (
-        "no value of its manifest would make it right",
+        "no value in its manifest would repair it",
         "it has no manifest: topiarist export writes",
     )
     assert [line.split(" ", 3)[3] for line in capsys.readouterr().err.splitlines() if line[:3] == "not"] == [
@@ -254,7 +254,7 @@ def test_a_value_that_an_override_replaces_elsewhere_is_set_where_it_is(
     text = write_manifests(tmp_path / "fleet", BOTH, orders).joinpath("all.yaml").read_text()
     capsys.readouterr()
     assert run(["drift", "fleet", "--from", "report", "-q", "--fix", "manifest", "--write"]) == 0
-    assert "gone on eu: config.retention.ms: no value of its manifest would make it right" in capsys.readouterr().err
+    assert "gone on eu: config.retention.ms: no value in its manifest would repair it" in capsys.readouterr().err
     edited = text.replace(f'"config": {{"retention.ms": {WEEK}}}', '"config": {"retention.ms": 30d}')
     assert Path("fleet/all.yaml").read_text() == edited != text
 
@@ -272,7 +272,7 @@ def test_a_value_that_only_some_clusters_lack_is_for_people(
     capsys.readouterr()
     assert run(["drift", "fleet", "--from", "report", "-q", "--fix", "manifest"]) == 0
     why = "the clusters do not have it, and defaults, a profile or other clusters do"
-    why += "; decide by hand what these clusters get"
+    why += "; decide by hand which value these clusters get"
     said = f"not repaired: {row['id']} orders on eu: config.retention.ms: {why}\n1 finding not repaired\n"
     assert capsys.readouterr().err == said
 

@@ -93,4 +93,4 @@ def test_a_history_has_whole_reports(fleet: Path, capsys: pytest.CaptureFixture[
     """A limited one is a usage error."""
     words = ("--history", str(fleet / "history"), "--topic", "a")
     assert run_drift(fleet / "manifests", fleet / "report", *words) == Exit.USAGE
-    assert "--topic a: a history has whole reports" in capsys.readouterr().err
+    assert "--topic a: a history takes only complete reports" in capsys.readouterr().err

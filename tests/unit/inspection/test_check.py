@@ -77,7 +77,7 @@ def test_what_works_and_what_does_not() -> None:
     """A missing capability has its reason and its effect, an unknown one says so, and each is counted."""
     said = text(check_state(BY_BROKERS, READ))
     assert said.startswith(f"prod cluster {CLUSTER_ID}, through its brokers, 6 brokers, 1 topic")
-    assert "no what is read is proved to be current why: the brokers do not offer DescribeQuorum so: a plan may" in said
+    assert "no metadata is proved to be current why: the brokers do not offer DescribeQuorum so: a plan may" in said
     assert "no replicas are moved why: Alter is missing so: moves are refused" in said
     assert "not known replica lists of new topics are obeyed only a try shows it" in said
     assert "yes topics have ids yes" not in said

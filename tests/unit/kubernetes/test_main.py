@@ -78,7 +78,7 @@ async def test_alive_is_a_process_whose_passes_end(period: float) -> None:
         ended["test"] -= 1.1 * period
         assert await ask("/healthz") == (200, "ok\n")
         ended["test"] -= RECONCILE_TIMEOUT_S
-        assert await ask("/healthz") == (500, "no pass has completed for too long: test\n")
+        assert await ask("/healthz") == (500, "no reconciliation has completed for too long: test\n")
 
 
 @real_time

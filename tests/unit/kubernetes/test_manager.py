@@ -739,7 +739,7 @@ def test_lost_rights_are_a_condition_and_a_metric(caplog: pytest.LogCaptureFixtu
         assert "RightsMissing" not in str(world.server.kept["Cluster/prod"])
         assert "\ntopiarist_missing_rights 0.0\n" in exported(world)
         assert [*world.controller.problems()] == []
-        assert [record.levelname for record in caplog.records if "right" in record.message] == ["ERROR", "INFO"]
+        assert [record.levelname for record in caplog.records if "permissions" in record.message] == ["ERROR", "INFO"]
 
     caplog.set_level(logging.INFO)
     run(work)
@@ -777,7 +777,7 @@ async def test_definitions_of_another_release_stop_all_passes(caplog: pytest.Log
     assert [*world.controller.problems()] == []
     levels = {record.message: record.levelname for record in caplog.records}
     assert levels["nothing is written to Kafka"] == "ERROR"
-    assert levels["the definitions have all fields of this release again"] == "INFO"
+    assert levels["the CRDs have all fields of this release again"] == "INFO"
     assert [record.levelname for record in caplog.records].count("ERROR") == 1
     await world.stop()
 

@@ -542,7 +542,7 @@ def test_a_cluster_that_a_topic_leaves_is_a_warning() -> None:
     """A Topic that was applied on a cluster leaves its topic there; a cluster without a plan so far is no news."""
     parts = [{"name": "eu", "generation": 1}, {"name": "us", "generation": 2}, {"name": "ap"}]
     topic = resource_bodies.topic("orders", status={"clusters": parts})
-    message = "us: the Topic does not declare this cluster any more; its topic and record stay there"
+    message = "us: the Topic no longer declares this cluster; its topic and record stay there"
     assert [*left_events(topic, {"clusters": [{"name": "eu"}]})] == [Event("LeftCluster", message, warning=True)]
     assert len([*left_events(topic, {})]) == 2
     assert [*left_events(resource_bodies.topic("orders"), {})] == []

@@ -314,7 +314,7 @@ def status_of(found: Resource, state: SyncState, *reasons: Reason, issue: Issue 
 def test_a_status_has_the_form_of_strimzi() -> None:
     """One condition, the generation, the name: nothing that its definition does not have."""
     found = resource_bodies.kafka_topic("orders", topicName="Orders")
-    ready = {"type": "Ready", "status": "True", "reason": "Synced", "message": "as asked on 1 cluster"}
+    ready = {"type": "Ready", "status": "True", "reason": "Synced", "message": "as declared on 1 cluster"}
     assert status_of(found, SyncState.SYNCED) == {
         "conditions": [{**ready, "lastTransitionTime": NOW}],
         "observedGeneration": 1,

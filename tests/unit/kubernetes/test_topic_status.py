@@ -258,7 +258,7 @@ def test_the_message_names_the_cluster_and_counts_the_others() -> None:
     assert by_type(status_of(topic, views))["Ready"]["message"] == "a: because of DataLoss; and 2 other clusters"
     both = resource_bodies.topic("orders", clusters=["a", "b"])
     fine = {name: make_result(both, SyncState.SYNCED) for name in "ab"}
-    assert by_type(status_of(both, fine))["Ready"]["message"] == "as asked on 2 clusters"
+    assert by_type(status_of(both, fine))["Ready"]["message"] == "as declared on 2 clusters"
 
 
 @pytest.mark.parametrize("state", SyncState)
@@ -650,12 +650,12 @@ def test_a_topic_that_stays_where_it_was_applied_says_so() -> None:
     status = status_of(topic, {"a": make_result(topic, SyncState.SYNCED)}, clusters=("a", "b"))
     assert told(status) == STANDINGS[SyncState.SYNCED]
     assert by_type(status)["Ready"]["message"] == (
-        "as asked on 1 cluster. spec.clusters names no Cluster: the topic stays on a. Clusters in the operator's "
+        "as declared on 1 cluster. spec.clusters names no Cluster: the topic stays on a. Clusters in the operator's "
         "namespace: a, b"
     )
     named = resource_bodies.topic("orders", clusters=["a"])
     status = status_of(named, {"a": make_result(named, SyncState.SYNCED)}, clusters=("a", "b"))
-    assert by_type(status)["Ready"]["message"] == "as asked on 1 cluster"
+    assert by_type(status)["Ready"]["message"] == "as declared on 1 cluster"
 
 
 def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:

@@ -211,7 +211,7 @@ def _table(layout: TextLayout, *rows: TopicRow) -> list[str]:
                 "  topic          partitions  replicas  owner    state",
                 "  shop....ts.v1          12         3  default  1 offline...",
                 "  well                   12         3  default  healthy",
-                "  manifest, config: no room here (-v shows all columns)",
+                "  manifest, config: columns are left out (-v shows all)",
             ],
         ),
         (
@@ -220,7 +220,7 @@ def _table(layout: TextLayout, *rows: TopicRow) -> list[str]:
                 f"  topic{'':34}  partitions  replicas  owner    state{'':21}  manifest",
                 f"  {LONG.topic}          12         3  default  1 offline, 4 under-repl...  topics/s...aml:1:1",
                 f"  well{'':35}          12         3  default  healthy{'':19}  -",
-                "  config: no room here (-v shows all columns)",
+                "  config: columns are left out (-v shows all)",
             ],
         ),
     ],
@@ -247,7 +247,9 @@ def test_an_owner_is_shortened_before_a_state_is_left_out(width: int, line: str)
 @given(width=st.integers(15, 300), spare=st.integers(0, 200))
 def test_a_table_uses_a_terminal_whole(width: int, spare: int) -> None:
     """No line of a table is wider than the terminal; on one that is wide enough nothing is shortened."""
-    lines = [line for line in _table(TextLayout(width, spare_width=spare), LONG, *ROWS) if "no room here" not in line]
+    lines = [
+        line for line in _table(TextLayout(width, spare_width=spare), LONG, *ROWS) if "columns are left out" not in line
+    ]
     whole = _table(TextLayout(), LONG, *ROWS)
     widest = max(map(len, whole))
     assert (lines == whole) if width + spare >= widest else max(map(len, lines)) <= width + spare
@@ -368,7 +370,7 @@ def test_a_check_has_a_block_for_each_question() -> None:
         f"                   why: {OLD}",
         "                   so: nothing is written: a later topic of a name could not be",
         "                   recognized",
-        "  <green>yes<>              what is read is proved to be current",
+        "  <green>yes<>              metadata is proved to be current",
         "  <green>yes<>              configs are read, with their sources",
         "  <green>yes<>              topics are created",
     ]
@@ -459,7 +461,7 @@ def test_each_field_of_a_check_is_encoded() -> None:
         },
         {
             "name": "freshness",
-            "meaning": "what is read is proved to be current",
+            "meaning": "metadata is proved to be current",
             "given": True,
             "why": "",
             "lacksRight": False,

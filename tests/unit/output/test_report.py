@@ -70,16 +70,6 @@ def test_a_topic_has_its_changes_and_its_refusals() -> None:
     (change,) = found["changes"]
     assert [(item["key"], item["before"], item["after"]) for item in change["config"]] == [("segment.ms", "5", "6")]
     assert [refusal["reason"] for refusal in found["refusals"]] == ["FewerPartitions"]
-    frozen = Outcome("orders", Result.REFUSED, Reason.FROZEN, "frozen: moving racks")
-    found = parsed(report.format_topic(REPORTED, of(REPORTED), frozen, at=AT))
-    assert (found["result"], found["reason"], found["message"]) == ("refused", "Frozen", "frozen: moving racks")
-
-
-def test_a_topic_with_refusals_only_has_the_outcome_of_the_first() -> None:
-    """Its reason and its message are those of the plan."""
-    issues = Issue(Reason.NOT_ADOPTED, "it has no owner"), Issue(Reason.FROZEN, "frozen")
-    found = report.make_refused_outcome(TopicPlan("orders", refusals=issues))
-    assert found == Outcome("orders", Result.REFUSED, Reason.NOT_ADOPTED, "it has no owner")
 
 
 def test_a_topic_has_its_id_where_one_is_known() -> None:
@@ -198,8 +188,8 @@ def test_what_went_wrong_is_told_topic_by_topic() -> None:
         "      reason       Frozen\n"
         "  conflict: the topic changed after it was planned, so nothing was written; plan\n"
         "  again\n"
-        "  unknown: the connection was lost before the reply; the next run finds out\n"
-        "  whether it was written\n"
+        "  unknown: the connection was lost before the reply; the next run checks whether\n"
+        "  it was written\n"
         "  skipped: the run ended first; the next run continues\n"
         "Applied: 1 done, 1 conflict, 1 refused, 1 failed, 1 unknown, 1 skipped.\n"
     )

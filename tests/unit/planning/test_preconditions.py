@@ -78,7 +78,7 @@ def _gone(seen: ClusterState) -> ClusterState:
 MOVES: dict[str, tuple[Foreign, str]] = {
     "deleted": (_gone, "existed, and does not exist now"),
     "marked": (lambda seen: replace(seen, pending_deletions=frozenset({"orders"})), "is marked for deletion now"),
-    "made again": (_change(identity="8"), "was deleted and recreated: it is another topic now"),
+    "made again": (_change(identity="8"), "was deleted and recreated, so it is a different topic"),
     "a key we change": (_config(segment_ms="9"), "segment.ms was 5, and is 9 now"),
     "a key we set": (_config(cleanup_policy="delete"), "cleanup.policy was not set, and is delete now"),
     "a key taken away": (_config(segment_ms=None), "segment.ms was 5, and is not set now"),
@@ -338,7 +338,7 @@ def test_what_looks_done_and_is_another_topic_has_moved() -> None:
     """A recreated topic with the planned values is a conflict, because the plan did not write them."""
     found = plan_single_topic(STANDS, WANTED)
     alike = with_topic(simulate(STANDS, [found]), "orders", identity="8")
-    assert _from(STANDS, found, alike).message == "was deleted and recreated: it is another topic now"
+    assert _from(STANDS, found, alike).message == "was deleted and recreated, so it is a different topic"
 
 
 def test_a_key_that_the_record_vouches_for_stays_as_seen() -> None:

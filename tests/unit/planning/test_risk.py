@@ -213,7 +213,10 @@ def test_a_value_that_nobody_set_is_that_of_the_brokers_or_of_kafka() -> None:
     unclean, retention = "unclean.leader.election.enable", "retention.ms"
     assert assess_effect(unclean, None, "true", {}).effect is Effect.DATA_LOSS
     assert assess_effect(unclean, None, "true", {unclean: "true"}).effect is Effect.NONE
-    assert assess_effect(retention, None, str(8 * 86_400_000), {}) == (Effect.COST, "more is kept: up to 8 days")
+    assert assess_effect(retention, None, str(8 * 86_400_000), {}) == (
+        Effect.COST,
+        "messages are kept longer, up to 8 days",
+    )
     assert assess_effect(retention, None, str(6 * 86_400_000), {}).effect is Effect.DATA_LOSS
     assert assess_effect(retention, None, HOUR, {"log.retention.minutes": "30"}).effect is Effect.COST
     assert assess_effect("local.retention.ms", "-2", DAY, {}).effect is Effect.DATA_LOSS
@@ -237,14 +240,15 @@ def test_reasons_have_the_numbers_in_words() -> None:
     assert assess_config("retention.bytes", "-1", "1048576", {}).explanation == "messages beyond 1 MiB will be deleted"
     compacts = "all but the newest message of each key will be deleted"
     assert assess_config("cleanup.policy", "delete", "compact", {}).explanation == compacts
-    stops = "cleanup changes from compact,delete to delete: other messages are deleted, at other times"
+    stops = "cleanup changes from compact,delete to delete, so other messages are deleted, at other times"
     assert assess_config("cleanup.policy", "compact,delete", "delete", {}).explanation == stops
     unclean = "unclean.leader.election.enable"
-    lags = "an out-of-sync replica may become leader: acknowledged messages are lost"
+    lags = "an out-of-sync replica may become leader, and acknowledged messages are then lost"
     assert assess_config(unclean, None, "true", {}).explanation == lags
     assert "brokerConfig" in assess_config(unclean, "false", None, {}).explanation
-    assert assess_config("min.insync.replicas", "2", "1", {}).explanation.endswith("need: 2 to 1")
-    assert assess_config("min.insync.replicas", None, "1", {}).explanation.endswith("need: unknown to 1")
+    for old, before in (("2", "2"), (None, "unknown")):
+        needs = f"writes with acks=all need 1 in-sync replicas (before: {before})"
+        assert assess_config("min.insync.replicas", old, "1", {}).explanation == needs
     assert "brokerConfig" in assess_config("retention.ms", None, HOUR, {}).explanation
     assert UNKEYED_GROWTH == (SAFE, "its messages have no keys (keyed: false)")
     assert assess_deletion(1, 3).explanation == "all its messages are deleted (1 partition, 3 replicas in all)"

@@ -48,7 +48,7 @@ from topiarist.ports import NO_CONTROL, Closable, FoundRefusals, MoveOptions, Wr
 if TYPE_CHECKING:
     from topiarist.adapters.kafka_admin.moves.look import MoveReader
 
-WARNING_NO_OWNERS = "the records cannot be read: no topic counts as owned, and who may change it is not known"
+WARNING_NO_OWNERS = "the records cannot be read, so no topic counts as owned, and the owners are unknown"
 _RECORDS_UNREADABLE = frozenset(
     {
         Reason.NO_PERMISSION,

@@ -159,7 +159,10 @@ _LIBYAML_MESSAGES: dict[str, tuple[str, str]] = {
         "quote the text if the colon belongs to it; otherwise check the indentation",
     ),
     "could not find expected ':'": ('found text without ":", wanted a field', "check the indentation"),
-    "did not find expected key": ("found other text, wanted a field", "check the indentation and the quotes"),
+    "did not find expected key": (
+        "found other text, wanted a field: KEY, colon, space",
+        "check the indentation and the quotes",
+    ),
     "did not find expected '-' indicator": ('found other text, wanted "- " and an item', "check the indentation"),
     "did not find expected ',' or ']'": ('found no "," or "]" after an item', "close the list with ]"),
     "did not find expected ',' or '}'": ('found no "," or "}" after a field', "close the mapping with }"),

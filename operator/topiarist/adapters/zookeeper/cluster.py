@@ -171,7 +171,7 @@ class ZooKeeperCluster(Closable):
         """Raise ``WrongUsage``: ZooKeeper takes what it is given, and no broker is asked."""
         raise TopiaristError(
             Reason.WRONG_USAGE,
-            "--ask-brokers: this cluster is reached through ZooKeeper, where no broker checks a change",
+            "--ask-brokers: this cluster is reached through ZooKeeper, so no broker checks a change",
             "leave out the option, or reach the cluster through its brokers (via: Kafka)",
         )
 

@@ -162,7 +162,7 @@ def _log_not_nudged(names: Sequence[str], nudges: Mapping[str, NudgePlan], setti
     cls=options.ClusterCommand,
     epilog="""\b
 Examples:
-  topiarist unmanage audit --zookeeper localhost:2181/kafka
+  topiarist unmanage audit --bootstrap-servers localhost:9092
   topiarist unmanage audit clicks --clusters clusters.yaml --cluster eu
   topiarist unmanage 'legacy-*' --clusters clusters.yaml --yes
 

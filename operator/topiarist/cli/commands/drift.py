@@ -282,7 +282,7 @@ def command(**values: Any) -> None:
     summary = _report(given, settings, news)
     _log_summary(summary, given.out, settings)
     if given.demo is not None:
-        terminal.print_result(f"The page, for a browser: {shlex.quote(given.out)}/report.html\n")
+        terminal.print_result(f"Open in a browser: {shlex.quote(given.out)}/report.html\n")
     if webhook:
         _send(webhook, news, summary)
     raise click.exceptions.Exit(int(_exit_code(summary, given.exit_code, given.fail_on)))
@@ -293,7 +293,7 @@ def _send(webhook: Webhook, news: News, summary: Mapping[str, Any]) -> None:
     from topiarist.drift.outputs.routing import describe_sent
 
     if not news:
-        terminal.log("nothing is new, worse or resolved: nothing was sent to the webhook")
+        terminal.log("nothing is new, worse or resolved, so nothing was sent to the webhook")
         return
     message = news.make_message(summary)
     webhook.send(message)
@@ -455,15 +455,17 @@ def _check_inputs(given: _DriftOptions, selection: str) -> None:
     from topiarist.cli.drift_tasks import parse_names
 
     if not given.out:
-        raise click.UsageError("give --out: the folder for the report")
+        raise click.UsageError("pass --out with the folder for the report")
     if given.live == bool(given.snapshots):
-        raise click.UsageError("give either --snapshots or --live")
+        raise click.UsageError("pass either --snapshots or --live")
     if given.between:
         parse_names(given.between)
     if given.previous and given.history:
-        raise click.UsageError("give either --previous or --history: a history has the previous report")
+        raise click.UsageError("pass either --previous or --history, because a history contains the previous report")
     if selection and given.history:
-        raise click.UsageError(f"{selection}: a history has whole reports; give --previous instead of --history")
+        raise click.UsageError(
+            f"{selection}: a history takes only complete reports; pass --previous instead of --history"
+        )
 
 
 def _reject_other_inputs(given: _DriftOptions, *paths: str) -> None:
@@ -486,7 +488,7 @@ def _write_demo(given: _DriftOptions, folder: Path) -> tuple[_DriftOptions, tupl
         f"  {folders.snapshots.name}/: of {', '.join(READ_CLUSTERS)}",
         f"  {UNREAD_CLUSTER} has no snapshot, and the manifest of {INVALID_TEAM} is invalid, so the exit code is 1",
         "",
-        "The report, which this command makes again:",
+        "To repeat the report:",
         f"  {shlex.join(words)}",
         "",
     )
@@ -544,7 +546,7 @@ def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> No
     problems = ((entry["cluster"], entry["problem"]) for entry in summary["byCluster"] if entry["problem"] is not None)
     _log_limited(f"cluster {cluster}: not compared: {problem}" for cluster, problem in problems)
     _log_limited(
-        f"cluster {entry['cluster']}: {format_count(entry['notJudged'], 'topic')} not judged: its snapshot lacks rows"
+        f"cluster {entry['cluster']}: {format_count(entry['notJudged'], 'topic')} not evaluated: rows are missing"
         for entry in summary["incomplete"]
     )
     if broken := inputs["broken"]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     cls=options.TopicCommand,
     epilog="""\b
 Examples:
-  topiarist upgrade-check --zookeeper localhost:2181/kafka
+  topiarist upgrade-check --bootstrap-servers localhost:9092
   topiarist upgrade-check topics/ --clusters clusters.yaml --to 4.4 --exit-code
   topiarist upgrade-check topics/ --clusters clusters.yaml --offline
   topiarist upgrade-check clusters.yaml --snapshot snapshots --format json

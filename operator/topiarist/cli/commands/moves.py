@@ -124,7 +124,7 @@ def _complete_paths(_ctx: click.Context, _param: click.Parameter, incomplete: st
     epilog="""\b
 Examples:
   topiarist moves clusters.yaml
-  topiarist moves --zookeeper localhost:2181/kafka
+  topiarist moves --bootstrap-servers localhost:9092
   topiarist moves clusters.yaml --cluster eu --format json | jq .clusters[].partitions
 
 \b
@@ -167,7 +167,7 @@ def command(form: str, **values: Any) -> None:
     epilog="""\b
 Examples:
   topiarist moves clear clusters.yaml --cluster eu
-  topiarist moves clear --zookeeper localhost:2181/kafka --yes
+  topiarist moves clear --bootstrap-servers localhost:9092 --yes
 
 \b
 Exit codes: 0 cleared, or nothing to clear; 1 error; 2 usage error; 4 a reassignment request
@@ -298,9 +298,9 @@ def _describe_result(result: FreezeResult, freeze: Freeze | None) -> str:
     if result.result is Result.REFUSED:
         return f"refused: {result.before}\n    {_explain_refusal(result)}"
     if result.result is Result.UNCHANGED:
-        return f"already {result.before or 'open'}"
-    was = f" (was {result.before})" if result.before else ""
-    return f"{freeze or 'open'}{was}"
+        return f"already {result.before or 'unfrozen'}"
+    was = f" (had been {result.before})" if result.before else ""
+    return f"{freeze or 'unfrozen'}{was}"
 
 
 def _explain_refusal(result: FreezeResult) -> str:
@@ -309,7 +309,7 @@ def _explain_refusal(result: FreezeResult) -> str:
     if is_closed_by_move(result.before):
         return (
             "its records were moved to Kafka, where runs continue: freeze and unfreeze it through its brokers"
-            " (via: Kafka); --force opens ZooKeeper for runs again, and those through the brokers stop (MovedBack)"
+            " (via: Kafka); --force allows runs through ZooKeeper again, and those through the brokers stop (MovedBack)"
         )
     return "another user froze it; to override this, add --force"
 
@@ -323,7 +323,7 @@ Examples:
   topiarist unfreeze --bootstrap-servers localhost:9092 --force
 
 \b
-Exit codes: 0 open, or already open; 1 error; 2 usage error; 4 another user has frozen a
+Exit codes: 0 unfrozen, or already unfrozen; 1 error; 2 usage error; 4 another user has frozen a
 cluster, or through ZooKeeper: the controller is a KRaft one.
 """,
 )

@@ -140,7 +140,7 @@ def command(namespace: str | None, namespaces: tuple[str, ...], listen: tuple[st
 
     home = namespace or (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "")
     if not home:
-        raise click.UsageError("found no namespace, because this is not a pod: give it with --namespace")
+        raise click.UsageError("found no namespace, because this is not a pod: pass --namespace")
     if not words["lease_retry"] < words["lease_renewal"] < words["lease_duration"]:
         found = ", ".join(f"{words[f'lease_{name}']:g}" for name in ("retry", "renewal", "duration"))
         raise click.UsageError(f"found {found} s, wanted --lease-retry < --lease-renewal < --lease-duration")

@@ -179,7 +179,7 @@ KINDS = {
     "delete": "a topic is deleted with all its messages",
     "record": "only the ownership record is written",
     "nudge": "an entry is written again, unchanged",
-    "refused": "a change that was asked for and will not be made",
+    "refused": "a change that was requested and will not be made",
     "observed": "a difference of a topic that is only observed",
     "warning": "a problem that existed before the run",
     "note": "information",

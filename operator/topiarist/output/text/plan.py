@@ -428,7 +428,7 @@ def _describe_controller(plan: Plan) -> str:
     if plan.controller is None:
         return "no controller"
     if plan.config_rules.mode is ClusterMode.KRAFT and not plan.controller_epoch:
-        return "controller not known"  # brokers name any of themselves
+        return "controller unknown"  # brokers name any of themselves
     return f"controller {plan.controller}, epoch {plan.controller_epoch}"
 
 

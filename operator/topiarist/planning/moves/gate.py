@@ -268,7 +268,7 @@ def find_topic_conflict(plan: TopicPlan, current: MovedTopic) -> str:
     if before is not None and (
         before.identity != topic.identity or (before.topic_id and topic.topic_id and before.topic_id != topic.topic_id)
     ):
-        return "was deleted and recreated: it is another topic now"
+        return "was deleted and recreated, so it is a different topic"
     if current.marked_for_deletion:
         return "is marked for deletion now"
     if topic.unknown_fields:

@@ -372,7 +372,7 @@ MAX_PARTITIONS = 500
 Through ZooKeeper each is checked at its version, and one change of any replica in sync refuses them all.
 """
 
-HINT_ELECT_AGAIN = "run again: leaders that were elected are recognized"
+HINT_ELECT_AGAIN = "run again: finished elections are recognized"
 
 
 class OpenElections(Struct):

@@ -255,7 +255,7 @@ def _find_obstacle(context: PlanContext, topic: TopicState, *, is_foreign: bool)
         message = f"its entry has fields that the controller would remove with a move: {names}"
         return Issue(Reason.UNKNOWN_FIELDS, message, hint="move its replicas with the vendor's own tool")
     if missing:
-        message = f"broker {_join(missing)} holds replicas but is not registered: a move could wait for it without end"
+        message = f"broker {_join(missing)} holds replicas but is not registered: a move could wait for it forever"
         hint = "wait until it is registered again, or drain it: drainBrokers of the Cluster, or --drain-brokers"
         return Issue(Reason.BROKERS_MISSING, message, hint=hint)
     return None

@@ -151,7 +151,7 @@ def test_a_webhook_gets_the_news(
     assert [line for line in said.splitlines() if line.endswith("resolved") or "nothing" in line] == [
         "sent to the webhook: 3 new, 0 worse, 0 resolved",
         "sent to the webhook: 0 new, 0 worse, 1 resolved",
-        "nothing is new, worse or resolved: nothing was sent to the webhook",
+        "nothing is new, worse or resolved, so nothing was sent to the webhook",
     ]
     assert "s3cr3t" not in said
 

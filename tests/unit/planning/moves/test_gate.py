@@ -73,8 +73,8 @@ def test_each_move_is_judged_by_itself() -> None:
     ("found", "message"),
     [
         (None, "existed, and does not exist now"),
-        (replace(BEFORE, identity="8"), "was deleted and recreated: it is another topic now"),
-        (replace(BEFORE, topic_id="id-2"), "was deleted and recreated: it is another topic now"),
+        (replace(BEFORE, identity="8"), "was deleted and recreated, so it is a different topic"),
+        (replace(BEFORE, topic_id="id-2"), "was deleted and recreated, so it is a different topic"),
         (replace(BEFORE, unknown_fields=("vendor",)), "has fields now that Kafka does not write: vendor"),
         (replace(BEFORE, replicas=LISTS[:2], partition_ids=(0, 1)), "partition 2 existed, and does not exist now"),
         (replace(BEFORE, record=None), "had owner default, and has no owner now"),
@@ -459,7 +459,7 @@ def test_the_controller_would_give_it_up(fields: dict[str, Any], cause: str) -> 
 
 CONFLICTS: dict[str, tuple[dict[str, Any], str]] = {
     "deleted": ({"topic": None}, "existed, and does not exist now"),
-    "recreated": ({"topic": topic(identity="8")}, "was deleted and recreated: it is another topic now"),
+    "recreated": ({"topic": topic(identity="8")}, "was deleted and recreated, so it is a different topic"),
     "to be deleted": ({"marked_for_deletion": True}, "is marked for deletion now"),
     "of another owner": (
         {"topic": topic(record=OwnershipRecord("other"))},

@@ -288,7 +288,7 @@ class Authenticator:
                     raise AuthRejected("it answered the login with data that the mechanism does not have")
                 lifetime = answer.session_lifetime_ms
                 return started_at + _RENEWAL_SHARE * lifetime / 1000 if lifetime > 0 else None
-        raise AuthRejected("the login does not end")
+        raise AuthRejected("the login does not finish")
 
     def _build_exchange(self, login: Sasl, host: str, deadline: float) -> Exchange:
         if isinstance(login, SaslPassword):
@@ -338,7 +338,7 @@ def _shake_hands(connection: Connection, mechanism: SaslMechanism, deadline: flo
         offered = printable(", ".join(map(str, answer.mechanisms or [])), 200)
         raise AuthRejected(f"it does not offer the SASL mechanism {mechanism.value}, only {offered or 'none'}")
     if answer.error_code:
-        raise AuthRejected(f"it refused to begin a login: {error_codes.describe_error(answer.error_code)}")
+        raise AuthRejected(f"it refused to start a login: {error_codes.describe_error(answer.error_code)}")
 
 
 def _receive(exchange: Exchange, data: bytes, step: int, login: Sasl) -> str:
@@ -347,7 +347,7 @@ def _receive(exchange: Exchange, data: bytes, step: int, login: Sasl) -> str:
     if is_scram and step == 0:
         iterations = re.search(rb"(?:^|,)i=(\d{1,9})(?:,|$)", data)
         if iterations and int(iterations[1]) < MIN_ITERATIONS:
-            raise AuthRejected(f"it wants {int(iterations[1])} iterations for SCRAM, fewer than {MIN_ITERATIONS}")
+            raise AuthRejected(f"it requires {int(iterations[1])} iterations for SCRAM, fewer than {MIN_ITERATIONS}")
     try:
         exchange.receive(data)
     except (ValueError, KeyError, TypeError):

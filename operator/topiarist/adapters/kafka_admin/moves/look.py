@@ -307,5 +307,5 @@ def _require(code: int, message: str | None, what: str, right: str) -> None:
     if code in _TEMPORARY:
         raise _Temporary(f"{what}: {said}")
     if code in (requests.TOPIC_AUTHORIZATION, requests.CLUSTER_AUTHORIZATION):
-        raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {what}: it needs the right {right}; {said}")
+        raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {what}: it needs {right}; {said}")
     raise TopiaristError(Reason.UNREADABLE, f"{what} cannot be read: {said}")

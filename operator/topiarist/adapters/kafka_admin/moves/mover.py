@@ -216,7 +216,7 @@ def _find_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Mappin
 
 def _write_error(what: str, element: requests.Element) -> TopiaristError:
     reason = Reason.NO_PERMISSION if element.is_denied else Reason.WRITE_FAILED
-    right = f": it needs the right AlterConfigs on the {'topic' if what.startswith('topics/') else 'cluster'}"
+    right = f": it needs AlterConfigs on the {'topic' if what.startswith('topics/') else 'cluster'}"
     message = f"the throttle of {what} was not written{right if element.is_denied else ''}: {element.words}"
     return TopiaristError(reason, message, HINT_CONTINUE)
 
@@ -526,7 +526,7 @@ class Mover:
 def _refused_outcome(move: ReplicaMove, element: requests.Element) -> Outcome:
     message = f"partition {move.partition} was not moved: the brokers answered {element.words}"
     if element.is_denied:
-        message = f"no permission: it needs the right Alter on the cluster; {message}"
+        message = f"no permission: it needs Alter on the cluster; {message}"
         return Outcome(move.topic, Result.FAILED, Reason.NO_PERMISSION, message)
     reason, result = _REFUSALS.get(element.code, (Reason.WRITE_FAILED, Result.FAILED))
     return Outcome(move.topic, result, reason, message)
@@ -609,7 +609,7 @@ class Elector:
                 topic.causes[each.partition] = _describe(each, elements[topic.plan.topic, each.partition])
         denied = [each for each in elements.values() if each.is_denied]
         if denied:
-            message = f"no permission: it needs the right Alter on the cluster; the brokers answered {denied[0].words}"
+            message = f"no permission: it needs Alter on the cluster; the brokers answered {denied[0].words}"
             raise TopiaristError(Reason.NO_PERMISSION, message)
 
     def _judge(

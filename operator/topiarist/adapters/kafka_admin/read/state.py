@@ -66,7 +66,7 @@ from topiarist.model.state import (
 from topiarist.text import shorten_list
 
 WARNING_NO_REASSIGNMENTS = "reassignments in progress are not visible: "
-HINT_DESCRIBE = "give topiarist Describe on every topic (the pattern *), or manage this topic with its own rights"
+HINT_DESCRIBE = "give topiarist Describe on every topic (the pattern *), or manage this topic with its own permissions"
 
 REMEDY_NO_RECORDS = (
     "to write without topiarist's records, set spec.kafka.records: None in the Cluster; this gives up the lock, owners,"
@@ -188,7 +188,7 @@ def _sync_or_block(session: Session) -> tuple[WriteBlock | None, SyncedBroker]:
             raise
         block = WriteBlock(Reason.NO_CONTROLLER, error.message)
         connection = session.any_broker()
-        warning = "there is no controller: what is shown may be some time old"
+        warning = "there is no controller, so the output may be outdated"
         return block, SyncedBroker(connection, ClusterMode.KRAFT, None, MIN_VERSION, False, (warning,))
 
 
@@ -359,7 +359,7 @@ def find_migration_block(session: Session, metadata: ClusterMetadata) -> WriteBl
     if others:
         return WriteBlock(
             Reason.KRAFT_MIGRATION,
-            f"{begun} broker {shorten_list(others)} has not; writes through the former would hang",
+            f"{begun} broker {shorten_list(others)} has not; writes through the restarted one would hang",
         )
     partitions = (each for topic in metadata.topics.values() for each in topic.partitions.values())
     unregistered = {broker for each in partitions for broker in each.replicas} - set(registered)

@@ -36,11 +36,11 @@ SETTLE_S = 1.0
 """Seconds to wait where no request shows how old the metadata of a broker is."""
 
 WARNING_UNSYNCED = (
-    "the metadata may be some seconds old: without Describe on the cluster topiarist cannot ask the controller"
+    "the metadata may be a few seconds old: without Describe on the cluster topiarist cannot ask the controller"
     " how far it is"
 )
-WARNING_NO_PROOF = "the metadata may be some seconds old, and nothing proves that they are not: "
-WARNING_MIGRATING = "the metadata may be some seconds old: brokers in ZooKeeper mode follow a KRaft controller"
+WARNING_NO_PROOF = "the metadata may be a few seconds old, which topiarist cannot check: "
+WARNING_MIGRATING = "the metadata may be a few seconds old: brokers in ZooKeeper mode follow a KRaft controller"
 
 RIGHT = "Describe on the cluster"
 LACKS_DESCRIBE = Support(False, f"{RIGHT} is missing", lacks_right=True)
@@ -108,7 +108,7 @@ def sync(session: Session, timeout: float = SYNC_TIMEOUT_S, *, since: float | No
             return SyncedBroker(connection, ClusterMode.KRAFT, quorum, find_version(versions), ready)
         if time.monotonic() > deadline:
             message = f"the broker that was asked is {behind:,} records of metadata behind after {timeout:g} s"
-            hint = "run again when the brokers are less busy; nothing is planned from old metadata"
+            hint = "run again when the brokers are less busy; topiarist does not plan with old metadata"
             raise TopiaristError(Reason.UNREACHABLE, message, hint)
         time.sleep(interval)
         interval = min(interval * 2, _MAX_POLL_INTERVAL_S)
@@ -201,9 +201,7 @@ def _wait_for_agreement(session: Session, timeout: float) -> None:
     while (odd := _find_disagreement(session)) is not None:
         if time.monotonic() > deadline:
             message = f"brokers in a migration to KRaft answer differently after {timeout:g} s: {odd}"
-            hint = (
-                "run again when all brokers that were restarted for the migration are back; nothing is planned before"
-            )
+            hint = "run again when all restarted brokers are back; topiarist does not plan before that"
             raise TopiaristError(Reason.UNREACHABLE, message, hint)
         time.sleep(interval)
         interval = min(interval * 2, _MAX_POLL_INTERVAL_S)

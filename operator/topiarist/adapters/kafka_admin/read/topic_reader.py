@@ -3,7 +3,7 @@
 ``find_refusals`` tells whether the brokers would refuse changes of a plan, as far as rights to read show it. Moves need
 rights that other changes do not: without them a run would begin, write a record and throttles, and then move nothing.
 Remote storage is a setting of the brokers that no topic shows. ``write/writer.py`` asks about the other changes, for
-which it needs the rights to write. What the cluster cannot do at all is in its ``Capabilities``.
+which it needs the permissions to write. What the cluster cannot do at all is in its ``Capabilities``.
 """
 
 from __future__ import annotations
@@ -534,7 +534,7 @@ def _is_denied(operation: str, allowed: Collection[str] | None) -> bool:
 
 
 def _describe_denied(operation: str, resource: str) -> str:
-    return f"the right {operation} on the {resource}"
+    return f"the permission {operation} on the {resource}"
 
 
 def _has_no_remote_storage(session: Session) -> bool:

@@ -77,7 +77,7 @@ def check_left_records(
             return LeftRecordsCheck(warning=WARNING_ZOOKEEPER_ENDED)
         if are_taken:
             return LeftRecordsCheck(warning=f"runs through ZooKeeper would not be noticed: {error.message}")
-        return _block(f"whether ZooKeeper has records that were not moved to Kafka is not known: {error.message}")
+        return _block(f"cannot check whether ZooKeeper has records that were not moved to Kafka: {error.message}")
     if not other_cluster:
         return LeftRecordsCheck(find_records_block(left, are_taken=are_taken))
     if not is_zookeeper_mode:
@@ -89,7 +89,7 @@ def _block(message: str) -> LeftRecordsCheck:
     return LeftRecordsCheck(WriteBlock(Reason.RECORDS_NOT_MOVED, message))
 
 
-HINT_RUN_AGAIN = "run again: changes that were made are recognized"
+HINT_RUN_AGAIN = "run again: finished changes are recognized"
 
 
 class ClusterView(NamedTuple):
@@ -405,7 +405,7 @@ class RecordsRun:
             if self._log.read(whole=True):  # else an open transaction of this run hides the end of its claim
                 return error  # another run uses it already
             is_deleted = delete_topic(self._session, created)
-        left = "was deleted again" if is_deleted else "is left empty: it harms nothing, and may be deleted"
+        left = "was deleted again" if is_deleted else "stays empty: it does no harm, and may be deleted"
         return TopiaristError(error.reason, f"{error.message}; the topic {name}, made for it, {left}", error.hint)
 
     def _require_compaction(self) -> None:

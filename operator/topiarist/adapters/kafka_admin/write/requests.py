@@ -303,7 +303,7 @@ def not_made_outcome(topic: str, element: Element, right: Right, *, unknown_brok
     if code is None or element.certainty in (Certainty.UNKNOWN, Certainty.LATE):
         return unknown_outcome(topic, words)
     if element.is_denied:
-        message = f"no permission: it needs the right {right.value}; {words}"
+        message = f"no permission: it needs {right.value}; {words}"
         return Outcome(topic, Result.FAILED, Reason.NO_PERMISSION, message)
     if code == POLICY_VIOLATION and any(each in element.message.lower() for each in _LIMIT_WORDS):
         return Outcome(topic, Result.REFUSED, Reason.TOO_LARGE, words)  # a limit of the controller, and no policy
@@ -318,7 +318,7 @@ def not_made_outcome(topic: str, element: Element, right: Right, *, unknown_brok
 
 def unknown_outcome(topic: str, why: str) -> Outcome:
     """Return the outcome of a change that may or may not be made; ``why`` completes the message."""
-    message = f"it is not known whether the change was made ({why}); the next run reads it and completes it"
+    message = f"whether the change was made is unknown ({why}); the next run reads it and completes it"
     return Outcome(topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
 
 

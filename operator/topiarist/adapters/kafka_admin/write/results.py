@@ -121,11 +121,13 @@ def find_differences(write: TopicWrite, topic: TopicState | None) -> list[str]:
     if is_deletion(plan):
         if topic is None:
             return []
-        return ["it still exists" if topic.topic_id == write.topic_id else "it was recreated: it is another topic now"]
+        return [
+            "it still exists" if topic.topic_id == write.topic_id else "it was recreated, so it is a different topic"
+        ]
     if topic is None:
         return ["it does not exist"]
     if write.known_id not in (topic.topic_id, None):
-        return ["it was deleted and recreated: it is another topic now"]
+        return ["it was deleted and recreated, so it is a different topic"]
     texts: Mapping[str, str | None] = {item.key: item.after for item in requests.config_items_of(plan)}
     lists: list[str] = []
     if creation:
@@ -188,14 +190,14 @@ def _record_of_differing(plan: TopicPlan, topic: TopicState) -> FinalRecord:
 
 def _confirmed_outcome(plan: TopicPlan, differences: Sequence[str], topic_id: str | None) -> Outcome:
     """Return the outcome of a topic that was written, as all answers say, and that is not as its plan wants it."""
-    message = f"the brokers confirmed it, and it is otherwise than planned: {'; '.join(differences)}"
+    message = f"the brokers confirmed it, but it is not as planned: {'; '.join(differences)}"
     return Outcome(plan.topic, Result.DIFFERS, Reason.MADE_OTHERWISE, message, topic_id)
 
 
 def _unexplained_outcome(write: TopicWrite, differences: Sequence[str]) -> Outcome:
     """Return the outcome of a topic that is not as its plan wants it, after a request without an answer."""
     answer = (write.problem[0].message if write.problem else "") or "no answer"
-    message = f"it is otherwise than planned: {'; '.join(differences)}; it is not known which client did it ({answer})"
+    message = f"it is not as planned: {'; '.join(differences)}; which client changed it is unknown ({answer})"
     return Outcome(write.plan.topic, Result.DIFFERS, Reason.STATE_CONFLICT, message)
 
 
@@ -210,7 +212,7 @@ def _not_reached_outcome(
     assert write.problem is not None
     element, kind = write.problem
     if not is_same:
-        message = "was deleted and recreated: it is another topic now"
+        message = "was deleted and recreated, so it is a different topic"
         outcome = Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, message)
     elif write.late_until is not None:
         # All brokers and controllers have given up the request by now, and a read after that does not show the change.

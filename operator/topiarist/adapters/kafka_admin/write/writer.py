@@ -43,7 +43,7 @@ QUOTA_TIMEOUT_S = 60.0
 
 _LOOK_INTERVAL_S, _MAX_LOOK_INTERVAL_S = 0.1, 2.0
 
-HINT_RUN_AGAIN = "run the same command again: changes that were made are recognized"
+HINT_RUN_AGAIN = "run the same command again: finished changes are recognized"
 
 
 class Writer:
@@ -191,7 +191,7 @@ class Writer:
         yield from self._take_committed()
         if any(outcome.reason is Reason.NOT_SENT for outcome in self._uncommitted):
             yield from self._commit_finals()
-            message = "the brokers did not answer in time, and not all that was planned was made"
+            message = "the brokers did not answer in time, and not all planned changes were made"
             raise TopiaristError(Reason.NO_CONTROLLER, message, HINT_RUN_AGAIN)
         if throttled:
             yield from self._commit_finals()

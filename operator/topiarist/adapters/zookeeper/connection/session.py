@@ -385,7 +385,7 @@ class Session:
         return TopiaristError(
             Reason.SESSION_LOST,
             f"the session with ZooKeeper at {self.hosts} ended during the run" + (f": {refusal}" if refusal else ""),
-            "run the same command again: changes that were applied are recognized",
+            "run the same command again: finished changes are recognized",
         )
 
     def _on_state(self, state: str) -> None:

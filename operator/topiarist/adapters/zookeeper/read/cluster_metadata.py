@@ -363,7 +363,7 @@ def _require_permission(session: Session, answers: Mapping[str, object]) -> None
         raise TopiaristError(
             Reason.NO_PERMISSION,
             f"no permission to read {', '.join(denied)}",
-            f"give {session.principal_text} the right to read them",
+            f"give {session.principal_text} permission to read them",
         )
 
 

@@ -211,7 +211,7 @@ def _gate_conflict() -> TopiaristError:
 
 def _no_permission(session: Session, verb: str, path: str) -> TopiaristError:
     return TopiaristError(
-        Reason.NO_PERMISSION, f"no permission to {verb} {path}", f"give {session.principal_text} the right"
+        Reason.NO_PERMISSION, f"no permission to {verb} {path}", f"give {session.principal_text} the permission"
     )
 
 

@@ -200,7 +200,9 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
             session.result(session.send(request))
         except NoAuthError:
             raise TopiaristError(
-                Reason.NO_PERMISSION, f"no permission to set {paths.FREEZE}", f"give {session.principal_text} the right"
+                Reason.NO_PERMISSION,
+                f"no permission to set {paths.FREEZE}",
+                f"give {session.principal_text} the permission",
             ) from None
         except (BadVersionError, NoNodeError, ConnectionInterrupted):
             continue  # written by another client, or perhaps by this request: read again
@@ -363,7 +365,7 @@ def ensure_own_znodes(session: Session) -> list[ACL]:
             pass  # another run created it, or this run did and the reply was lost
         except NoAuthError:
             message = f"no permission to create {path}, where topiarist stores its records and its lock"
-            hint = f"give {session.principal_text} the right, or create the znode"
+            hint = f"give {session.principal_text} the permission, or create the znode"
             raise TopiaristError(Reason.NO_PERMISSION, message, hint) from None
     return acl
 
@@ -380,8 +382,8 @@ def _read_acl(session: Session, path: str) -> transaction.Acl:
     if any(entry.id.scheme == "digest" and entry.id.id.endswith(_MASKED_DIGEST_SUFFIX) for entry in entries):
         # Writing the mask back would lock out the user of the entry.
         message = (
-            f"the ACL of {path} has digest entries, which ZooKeeper shows only to clients with the admin right"
+            f"the ACL of {path} has digest entries, which ZooKeeper shows only to clients with the admin permission"
             " there: the ACL that new znodes must have is unknown"
         )
-        raise TopiaristError(Reason.NO_PERMISSION, message, f"give {session.principal_text} that right")
+        raise TopiaristError(Reason.NO_PERMISSION, message, f"give {session.principal_text} that permission")
     return tuple((entry.perms, entry.id.scheme, entry.id.id) for entry in entries)

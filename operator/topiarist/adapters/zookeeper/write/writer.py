@@ -336,7 +336,7 @@ class Writer:
         return TopiaristError(
             Reason.SESSION_LOST,
             f"the lock znode {self._lock_path} was deleted: another run may have started",
-            "run the same command again: changes that were applied are recognized",
+            "run the same command again: finished changes are recognized",
         )
 
     def _retry_conflict(self, job: TopicWrite, message: str) -> Iterator[Outcome]:

@@ -118,7 +118,7 @@ def test_the_time_of_the_next_login(monkeypatch: pytest.MonkeyPatch, lifetime: i
         (handshake(34), "this port has no login: use the port of a SASL listener, or remove sasl"),
         (handshake(33, "PLAIN", "GSSAPI"), "does not offer the SASL mechanism SCRAM-SHA-512, only PLAIN, GSSAPI"),
         (handshake(33), r"it does not offer the SASL mechanism SCRAM-SHA-512, only none$"),
-        (handshake(35), r"it refused to begin a login: UNSUPPORTED_VERSION \(35\)"),
+        (handshake(35), r"it refused to start a login: UNSUPPORTED_VERSION \(35\)"),
     ],
 )
 def test_a_mechanism_that_is_refused(monkeypatch: pytest.MonkeyPatch, answer: Any, message: str) -> None:
@@ -217,7 +217,7 @@ def test_a_login_that_does_not_end(monkeypatch: pytest.MonkeyPatch, steps: int, 
     if is_done:
         login.run()
     else:
-        with pytest.raises(AuthRejected, match="the login does not end"):
+        with pytest.raises(AuthRejected, match="the login does not finish"):
             login.run()
     assert login.session.names().count("SaslAuthenticate") == 4
 

@@ -147,7 +147,7 @@ def configs(code: int, message: str | None) -> dict[str, Any]:
     return {"DescribeConfigs": reply(results=[result])}
 
 
-NO_RIGHT = "it needs the right"
+NO_RIGHT = "it needs the permission"
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
     assert brokers.syncs == 1
     denied = reply(results=[reply(error_code=31, error_message=None, resource_name="1", configs=[])])
     brokers.session.script["DescribeConfigs"] = denied
-    with pytest.raises(TopiaristError, match="configs of brokers/1: it needs the right DescribeConfigs on the cluster"):
+    with pytest.raises(TopiaristError, match="configs of brokers/1: it needs DescribeConfigs on the cluster"):
         reader.read_throttles(["brokers/1"])
 
 

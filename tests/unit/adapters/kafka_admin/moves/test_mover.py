@@ -271,7 +271,7 @@ def test_refused_partitions(brokers: MovingBrokers, code: int, result: Result, r
     assert outcomes["b"] == Outcome("b", Result.DONE)
     assert (outcomes["a"].result, outcomes["a"].reason) == (result, reason)
     words = f"partition 0 was not moved: the brokers answered {error_name(code)} ({code}): said the broker"
-    right = "no permission: it needs the right Alter on the cluster; " if code in (29, 31) else ""
+    right = "no permission: it needs Alter on the cluster; " if code in (29, 31) else ""
     assert outcomes["a"].message == f"{right}{words}"
     assert brokers.throttles() == {}
 
@@ -702,7 +702,7 @@ def test_a_throttle_that_brokers_refuse(brokers: MovingBrokers) -> None:
     """The moves are not sent, and the error names entity, right and answer."""
     brokers.create("a", (1, 2))
     plan = brokers.plan({"a": [(1, 3)]})
-    needs = "it needs the right AlterConfigs on the"
+    needs = "it needs AlterConfigs on the"
     words: Mapping[str, tuple[int | None, Reason, str]] = {
         "topics/a": (
             29,

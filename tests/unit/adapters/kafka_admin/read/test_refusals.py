@@ -75,7 +75,7 @@ def refused(session: ScriptedSession, on: Any) -> Sequence[Issue]:
 
 def lacks(what: str, *rights: str) -> list[tuple[str, str]]:
     """Return the message and the hint of a refusal; none without a right that is missing."""
-    needed = ", ".join(f"the right {each}" for each in rights)
+    needed = ", ".join(f"the permission {each}" for each in rights)
     hint = "grant the permission: docs/connections.md lists those that moves need"
     return [(f"to {what} it needs {needed}", hint)] if rights else []
 

@@ -174,7 +174,7 @@ def test_defaults_and_records_of_a_state() -> None:
 def test_a_cluster_without_a_controller() -> None:
     """It can be read, without its version; nothing is written, and reassignments are not asked for."""
     session = cluster(DescribeQuorum=quorum(-1))
-    warning = "there is no controller: what is shown may be some time old"
+    warning = "there is no controller, so the output may be outdated"
     block = WriteBlock(Reason.NO_CONTROLLER, "the controller does not answer: the quorum has no leader")
     assert read(session) == replace(
         STATE,
@@ -443,7 +443,7 @@ def test_a_migration_to_kraft_blocks_writes() -> None:
     assert state.write_block == WriteBlock(
         Reason.KRAFT_MIGRATION,
         "a migration to KRaft has begun: broker 1 has been restarted for it, broker 2, 3 has not;"
-        " writes through the former would hang",
+        " writes through the restarted one would hang",
     )
     assert read(session, RecordsView(freeze=Freeze("incident"))).write_block.reason is Reason.FROZEN
 

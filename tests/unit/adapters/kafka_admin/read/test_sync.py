@@ -89,7 +89,7 @@ def test_a_broker_that_stays_behind(clock: FakeTime) -> None:
     with pytest.raises(TopiaristError, match="is 9 records of metadata behind after 60 s") as caught:
         sync(session(ApiVersions=versions(90)))  # type: ignore[arg-type]
     assert caught.value.reason is Reason.UNREACHABLE
-    assert caught.value.hint == "run again when the brokers are less busy; nothing is planned from old metadata"
+    assert caught.value.hint == "run again when the brokers are less busy; topiarist does not plan with old metadata"
     assert sum(clock.slept) == pytest.approx(60, abs=0.2)
     assert max(clock.slept) == 0.1
 
@@ -154,7 +154,7 @@ def test_a_broker_that_was_restarted_for_a_migration(partial: Any, restarted: in
     with pytest.raises(TopiaristError, match="answer differently after 60 s") as caught:
         sync(over)  # type: ignore[arg-type]
     assert caught.value.reason is Reason.UNREACHABLE
-    assert "are back; nothing is planned before" in caught.value.hint
+    assert "are back; topiarist does not plan before" in caught.value.hint
     over.unreachable.add(2)
     lasts = 0
     assert sync(over).migration_ready  # type: ignore[arg-type]

@@ -205,7 +205,7 @@ def test_growth_without_an_answer_is_not_called_missing(kafka: FakeKafka, config
     session = kafka.open()
     (outcome,) = session.apply(make_plan(session, wanted, known=Capabilities()), lambda: False)
     assert (outcome.result, outcome.reason) == (Result.DIFFERS, Reason.STATE_CONFLICT)
-    assert "not known which client" in outcome.message
+    assert "which client changed it is unknown" in outcome.message
     assert "not added" not in outcome.message
     assert len(kafka.cluster.topics["old"].replicas) == 3
 

@@ -91,15 +91,15 @@ GROWN, GROWN_OTHERWISE = ((1, 2), (2, 3), (3, 1)), ((1, 2), (2, 3), (1, 3))
 OLD_CONFIG, NEW_CONFIG = {"a": "1", "retention_ms": "10"}, {"cleanup_policy": "compact", "retention_ms": "20"}
 HIDDEN = ReadError("t", "no permission")
 
-OTHERWISE = "the brokers confirmed it, and it is otherwise than planned:"
-UNEXPLAINED = "DIFFERS STATE_CONFLICT: it is otherwise than planned:"
+OTHERWISE = "the brokers confirmed it, but it is not as planned:"
+UNEXPLAINED = "DIFFERS STATE_CONFLICT: it is not as planned:"
 SMALLER = "wanted 2 partitions, found 1; retention.ms: wanted 20, found not set"
 UNSET = "a: wanted not set, found 1; cleanup.policy: wanted compact, found not set; retention.ms: wanted 20, found 10"
 LAST_OTHERWISE = "wanted the replicas [3, 1] of partition 2, found [1, 3]"
-RECREATED = "was deleted and recreated: it is another topic now"
+RECREATED = "was deleted and recreated, so it is a different topic"
 NOT_GROWN = "its configs were changed, and its partitions were not added"
 CONFIGS_ALONE = f"PENDING NOT_SENT: {NOT_GROWN}: run again for that -> PARTIAL"
-UNKNOWN = "UNKNOWN OUTCOME_UNKNOWN: it is not known whether the change was made"
+UNKNOWN = "UNKNOWN OUTCOME_UNKNOWN: whether the change was made is unknown"
 NEXT_RUN = "the next run reads it and completes it"
 UNREADABLE = f"{UNKNOWN} (it cannot be read: no permission); {NEXT_RUN}"
 BAD_LISTS = "the brokers refuse its replica lists now: the brokers answered INVALID_REPLICA_ASSIGNMENT (39)"
@@ -126,12 +126,12 @@ POLICY = "REFUSED POLICY_VIOLATION: the brokers answered POLICY_VIOLATION (44)"
         (
             write(CREATION, Element(None), late_until=5.0),
             topic(((3, 1),)),
-            f"{UNEXPLAINED} {SMALLER}; it is not known which client did it (no answer) -> BEFORE",
+            f"{UNEXPLAINED} {SMALLER}; which client changed it is unknown (no answer) -> BEFORE",
         ),
         (
             write(CREATION, Element(None, "lost")),
             topic(((3, 1),)),
-            f"{UNEXPLAINED} {SMALLER}; it is not known which client did it (lost) -> BEFORE",
+            f"{UNEXPLAINED} {SMALLER}; which client changed it is unknown (lost) -> BEFORE",
         ),
         (write(CREATION, Element(None), late_until=5.0), None, "read again"),
         (
@@ -207,7 +207,7 @@ POLICY = "REFUSED POLICY_VIOLATION: the brokers answered POLICY_VIOLATION (44)"
         (
             write(DELETION),
             topic(topic_id="X"),
-            f"DIFFERS MADE_OTHERWISE: {OTHERWISE} it was recreated: it is another topic now -> BEFORE",
+            f"DIFFERS MADE_OTHERWISE: {OTHERWISE} it was recreated, so it is a different topic -> BEFORE",
         ),
         (write(DELETION), topic(), f"DIFFERS MADE_OTHERWISE: {OTHERWISE} it still exists -> BEFORE"),
         (write(DELETION, visible_by=5.0), topic(), "read again"),
@@ -219,7 +219,7 @@ POLICY = "REFUSED POLICY_VIOLATION: the brokers answered POLICY_VIOLATION (44)"
         (
             write(DELETION, Element(29), Kind.DELETE, is_touched=False),
             topic(),
-            f"FAILED NO_PERMISSION: no permission: it needs the right Delete on the topic; {DENIED} -> BEFORE",
+            f"FAILED NO_PERMISSION: no permission: it needs Delete on the topic; {DENIED} -> BEFORE",
         ),
         (write(DELETION, Element(7), Kind.DELETE, late_until=5.0), topic(), "read again"),
         (write(BOTH), topic(GROWN, **NEW_CONFIG), "DONE -> PLANNED"),
@@ -254,8 +254,7 @@ POLICY = "REFUSED POLICY_VIOLATION: the brokers answered POLICY_VIOLATION (44)"
         (
             write(BOTH, Element(29), Kind.GROW),
             topic(**NEW_CONFIG),
-            f"FAILED NO_PERMISSION: {NOT_GROWN}: no permission: it needs the right Alter on the topic; {DENIED}"
-            " -> PARTIAL",
+            f"FAILED NO_PERMISSION: {NOT_GROWN}: no permission: it needs Alter on the topic; {DENIED} -> PARTIAL",
         ),
         (
             write(BOTH, Element(89), Kind.GROW),
@@ -269,7 +268,7 @@ POLICY = "REFUSED POLICY_VIOLATION: the brokers answered POLICY_VIOLATION (44)"
         (
             write(BOTH, Element(None, "lost"), Kind.GROW, late_until=5.0),
             topic(GROWN_OTHERWISE, **NEW_CONFIG),
-            f"{UNEXPLAINED} {LAST_OTHERWISE}; it is not known which client did it (lost) -> PARTIAL",
+            f"{UNEXPLAINED} {LAST_OTHERWISE}; which client changed it is unknown (lost) -> PARTIAL",
         ),
         (
             write(BOTH, Element(37), Kind.GROW),
@@ -303,8 +302,7 @@ POLICY = "REFUSED POLICY_VIOLATION: the brokers answered POLICY_VIOLATION (44)"
         (
             write(CREATION, Element(29), is_touched=False),
             HIDDEN,
-            f"FAILED NO_PERMISSION: no permission: it needs the right Create on the topic or on the cluster; {DENIED}"
-            " -> BEFORE",
+            f"FAILED NO_PERMISSION: no permission: it needs Create on the topic or on the cluster; {DENIED} -> BEFORE",
         ),
         (
             write(CREATION, Element(89), is_touched=False),
@@ -413,7 +411,7 @@ def test_the_record_of_a_part_has_the_keys_that_the_topic_shows() -> None:
     [
         (DELETION, None, []),
         (DELETION, topic(), ["it still exists"]),
-        (DELETION, topic(topic_id="X"), ["it was recreated: it is another topic now"]),
+        (DELETION, topic(topic_id="X"), ["it was recreated, so it is a different topic"]),
         (CREATION, None, ["it does not exist"]),
         (
             CREATION,

@@ -178,7 +178,7 @@ def test_a_topic_that_another_client_recreates_after_the_intents(bench: Bench) -
     bench.looks, bench.before_look = 0, recreate
     (outcome,) = bench.apply(plan).values()
     assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
-    assert outcome.message == "was deleted and recreated: it is another topic now"
+    assert outcome.message == "was deleted and recreated, so it is a different topic"
     assert (bench.records.topics["c"], bench.cluster.topics["c"].config) == (old, {})
 
 
@@ -389,13 +389,13 @@ def test_a_run_whose_final_records_are_not_written(bench: Bench) -> None:
 
     bench.before_look, bench.records.before_commit = recreate, end
     outcomes = bench.apply(plan)
-    unknown = "it is not known whether the change was made (the run ended before its record was written);"
+    unknown = "whether the change was made is unknown (the run ended before its record was written);"
     assert outcomes == {
         "changed": Outcome(
             "changed", Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, f"{unknown} the next run reads it and completes it"
         ),
         "kept": Outcome(
-            "kept", Result.CONFLICT, Reason.STATE_CONFLICT, "was deleted and recreated: it is another topic now"
+            "kept", Result.CONFLICT, Reason.STATE_CONFLICT, "was deleted and recreated, so it is a different topic"
         ),
         **{name: Outcome(name, Result.SKIPPED) for name in ("later", "new")},
     }
@@ -435,7 +435,7 @@ def test_a_request_whose_outcome_stays_open(bench: Bench) -> None:
     words = "it was sent and not carried out: it does not exist (the broker closed the connection)"
     assert {each.message for each in outcomes.values()} == {words}
     assert bench.error
-    assert bench.error.message == "the brokers did not answer in time, and not all that was planned was made"
+    assert bench.error.message == "the brokers did not answer in time, and not all planned changes were made"
     assert (bench.error.reason, bench.error.hint) == (Reason.NO_CONTROLLER, writer.HINT_RUN_AGAIN)
     assert bench.records.intents == []
 
@@ -453,7 +453,7 @@ def test_lists_that_brokers_refuse_name_brokers_that_were_not_registered(bench: 
     )
 
 
-UNKNOWN = "it is not known whether the change was made ({}); the next run reads it and completes it"
+UNKNOWN = "whether the change was made is unknown ({}); the next run reads it and completes it"
 
 
 @pytest.mark.parametrize(
