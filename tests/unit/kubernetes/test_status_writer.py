@@ -524,7 +524,7 @@ def test_the_end_of_drift_is_told_in_either_state(state: SyncState) -> None:
     """Also while the controller has not seen new partitions yet."""
     found = make_result(resource_bodies.topic("orders"), state)
     (event,) = topic_events("prod", {"state": "Drifted"}, found)
-    assert (event.reason, event.message, event.warning) == ("DriftCorrected", "prod: as asked again", False)
+    assert (event.reason, event.message, event.warning) == ("DriftCorrected", "prod: as declared again", False)
 
 
 def test_other_changes_are_told_while_replicas_move() -> None:
