@@ -72,6 +72,9 @@ SMALL = {
     "API: two growths, a stop": Scenario((_GROW, _GROW_MORE), _OWNED, _STOP),
     "API: deletion and change": Scenario((_DELETE, _CONFIGURE), _OWNED, _CRASH),
     "API: growth, another client": Scenario((_GROW,), _OWNED, Budget(client_actions=2), client_actions=_CLIENT),
+    "API: change, a move of another client": Scenario(
+        (_CONFIGURE,), _OWNED, Budget(client_actions=2), client_actions=_MOVING_CLIENT
+    ),
     "API: deletion, another client": Scenario((_DELETE,), _OWNED, Budget(client_actions=2), client_actions=_CLIENT),
     "API: adoption, another client": Scenario((_ADOPT,), _FOUND, Budget(client_actions=2), client_actions=_CLIENT),
     "API: a move": Scenario((_RAISE,), _OWNED_ONE, _LOSS_AND_CRASH),

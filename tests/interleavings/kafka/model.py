@@ -46,6 +46,7 @@ _LABELS = {
     "commit": "commits records",
     "topics": "reads the topics",
     "look": "reads its topics again",
+    "look at a result": "looks at the result",
     "look for moves": "reads topics and reassignments",
     "throttles": "reads throttles",
     "controller": "asks for the epoch of the controller",
@@ -139,6 +140,10 @@ class KafkaModel:
                 after = _with_run(after, index, world.runs[index]._replace(leased_at=leased_at))
         step = self._advance(after, index, answer, label)
         yield step._replace(finds=(*finds, *step.finds))
+        if request.kind == "look at a result":  # from a broker that does not serve the change yet
+            old: Any = tuple(each for each in world.runs[index].seen if each[0] in request.value)
+            if old != answer:
+                yield self._advance(world, index, old, f"{label}, and sees what was before")
         if request.kind not in ("admin", "commit") or not world.budget.losses:
             return
         budget = world.budget._replace(losses=world.budget.losses - 1)
@@ -306,11 +311,11 @@ def _execute(world: World, index: int, request: Request) -> tuple[Any, World]:
     """Return the answer to a request of a run that is no Admin request, and the next state."""
     match request.kind:
         case "read":
-            return world.values, world
+            return (world.offset, world.values), world
         case "end":
             return world.offset, world
         case "write":
-            return None, world.commit(dict([request.value]))
+            return world.offset + 1, world.commit(dict([request.value]))
         case "init":
             return None, world._replace(newest=index)
         case "fence":
@@ -321,7 +326,7 @@ def _execute(world: World, index: int, request: Request) -> tuple[Any, World]:
             return "", world.commit(dict(request.value))
         case "topics":
             return world.topics, world
-        case "look":
+        case "look" | "look at a result":
             return tuple((name, world.topic(name)) for name in request.value), world
         case "look for moves":
             return moves.answer_look(world, request.value), world

@@ -11,7 +11,7 @@ from topiarist.adapters.kafka_admin.moves.mover import BatchWriter
 from topiarist.adapters.kafka_admin.records import codec, log, transactions
 from topiarist.adapters.kafka_admin.records.codec import Lock, Records
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
-from topiarist.adapters.kafka_admin.write import results
+from topiarist.adapters.kafka_admin.write import chunks, results
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.planning import preconditions
 from topiarist.planning.moves import gate
@@ -45,6 +45,13 @@ def _keep_intents(self: RecordsRun, _stop: Any) -> None:
 
 def _acquire_while_frozen(self: RecordsRun, *arguments: Any, **_keywords: Any) -> Any:
     return _acquire(self, *arguments, ignore_freeze=True)
+
+
+def _append_as_next(self: RecordsRun, key: bytes, value: bytes | None) -> int | None:
+    """Take a claim for the next record after those that were read, whatever was written before it."""
+    self._log._read_to = (end := self._producer.write(key, value)) - 1  # type: ignore[attr-defined, operator]
+    self._log.take_written(key, value, end)
+    return end
 
 
 def _trust_the_commit(self: RecordsRun, lock: Lock, _cause: Any) -> None:
@@ -90,6 +97,9 @@ FAULTS = {
     "the claims of other runs are not waited for": Fault(
         "API: two runs, other topics", [(log, "find_holders", _find_lock)]
     ),
+    "records before the own claim are not read": Fault(
+        "API: two runs, other topics", [(RecordsRun, "_append", _append_as_next)]
+    ),
     "intents are not written": Fault("API: two creations, a crash", [(Writer, "_commit", _commit_without_intents)]),
     "intents of other runs are forgotten": Fault(
         "API: two creations, a crash", [(RecordsRun, "_resolve_intents", _keep_intents)]
@@ -103,6 +113,7 @@ FAULTS = {
     "a request without an answer is not waited for": Fault(
         "API: one creation, a delay", [(results, "find_result", _not_late)]
     ),
+    "a look that may be old decides": Fault("API: one run", [(chunks, "OLD_LOOK_S", -1.0)]),
     "a commit without an answer counts as made": Fault(
         "API: one run", [(RecordsRun, "_find_commit", _trust_the_commit)]
     ),

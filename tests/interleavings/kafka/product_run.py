@@ -26,8 +26,8 @@ from topiarist.adapters.kafka_admin.moves import mover
 from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.state import RecordsView
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
+from topiarist.adapters.kafka_admin.records import log, transactions
 from topiarist.adapters.kafka_admin.records import run as run_module
-from topiarist.adapters.kafka_admin.records import transactions
 from topiarist.adapters.kafka_admin.records.topic import FoundTopic
 from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, OutcomeUnknown
 from topiarist.adapters.kafka_admin.write import chunks, writer
@@ -63,8 +63,8 @@ _POLLS: tuple[tuple[Any, str, float], ...] = (
 class Request(NamedTuple):
     """What a run waits for.
 
-    ``kind`` is one of: read, end, write, init, fence, commit, topics, look, look for moves, throttles, controller,
-    admin, sleep.
+    ``kind`` is one of: read, end, write, init, fence, commit, topics, look, look at a result, look for moves,
+    throttles, controller, admin, sleep.
     """
 
     kind: str
@@ -84,6 +84,8 @@ class _Client:
     def __init__(self, events: Sequence[Event]) -> None:
         self._events: Iterator[Event] = iter(events)
         self._clock = 0.0
+        self._values: dict[bytes, bytes] = {}
+        self._read_to, self._read_at = -1, -_FOREVER_S
         self.pending: Request | None = None
 
     def ask(self, kind: str, value: Any = None) -> Any:
@@ -111,8 +113,8 @@ class _Client:
         check()
         self.ask("init")
 
-    def write(self, key: bytes, value: bytes | None) -> None:
-        self.ask("write", (key, value))
+    def write(self, key: bytes, value: bytes | None) -> int:
+        return int(self.ask("write", (key, value)))
 
     def require_fence(self) -> None:
         self._require_newest(self.ask("fence"))
@@ -132,7 +134,19 @@ class _Client:
     # The log of the records.
 
     def read(self, *, whole: bool, end: int | None = None) -> dict[bytes, bytes]:
-        return dict(self.ask("read", whole))
+        began = self._clock
+        if end is None or end != self._read_to or began >= self._read_at + log.TAIL_AGE_S:
+            self._read_to, values = self.ask("read", whole)
+            self._values = dict(values)
+        self._read_at = began
+        return dict(self._values)
+
+    def take_written(self, key: bytes, value: bytes | None, end: int) -> None:
+        if end == self._read_to + 1:
+            self._read_to = end
+            self._values = {**self._values, key: value} if value else {**self._values}
+            if value is None:
+                self._values.pop(key, None)
 
     def find_end(self) -> int:
         return int(self.ask("end"))
@@ -164,13 +178,19 @@ class _Client:
 
     # The reads of topics.
 
-    def look(self, names: Collection[str]) -> Look:
-        found = self.ask("look", tuple(sorted(names)))
-        topics = {name: topic and state_of(name, topic) for name, topic in found}
+    def look(self, names: Collection[str], kind: str = "look") -> Look:
+        topics = {name: topic and state_of(name, topic) for name, topic in self.ask(kind, tuple(sorted(names)))}
         return Look(topics, {broker.id: broker for broker in _BROKERS}, {}, _VERSION)
 
-    def look_again(self, names: Collection[str], *, is_result: bool = False) -> Look:
-        return self.look(names)
+    def look_again(self, names: Collection[str], *, lists_reassignments: bool = True, is_proven: bool = True) -> Look:
+        look = self.look(names, "look" if is_proven else "look at a result")
+        if lists_reassignments:
+            return look
+        hidden = {
+            name: replace(topic, reassigning_partitions=()) if isinstance(topic, TopicState) else topic
+            for name, topic in look.topics.items()
+        }
+        return look._replace(topics=hidden)
 
     def read_state(self, _session: Any, records: RecordsView, _previous: object = None) -> ClusterState:
         return build_state(self.ask("topics"), records)

@@ -48,7 +48,8 @@ raise ``Killed`` or ``Disconnected``.
 class FakeKafka(MemoryBroker):
     """Three brokers with topics, records and transactions.
 
-    ``hook`` watches all sessions that are opened afterwards, and ``access`` is theirs.
+    ``hook`` watches all sessions that are opened afterwards, and ``access`` is theirs. With ``is_late`` the brokers do
+    not serve a change soon.
     """
 
     def __init__(self, release: str = NEWEST) -> None:
@@ -56,6 +57,7 @@ class FakeKafka(MemoryBroker):
         self.hook: Hook = no_hook
         self.access = KafkaAccess("fake:9092")
         self.delayed: list[tuple[float, Any]] = []
+        self.is_late = False
 
     def open(self, owner: str = "default", *, session: Any = None, **options: Any) -> KafkaCluster:
         """Return the cluster as one process sees it, over ``session`` if one is given; ``options`` of a cluster."""
@@ -129,6 +131,11 @@ class FakeSession(MemorySession):
 
     def forget_controller(self) -> None:
         """Do nothing: there is one connection."""
+
+    def wait_after_change(self, seconds: float) -> None:
+        """Let the brokers serve the change, unless they are ``late``."""
+        if not self.kafka.is_late:
+            self.kafka.catch_up()
 
     def close(self) -> None:
         """Do nothing."""

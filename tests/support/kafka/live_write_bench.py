@@ -43,11 +43,13 @@ class LiveBench(Bench):
         self.before_look(self.looks)
         return TopicReader(self.live).look(names)
 
-    def look_again(self, ids: Mapping[str, str | None], *, is_result: bool = False) -> Look:
+    def look_again(
+        self, ids: Mapping[str, str | None], *, lists_reassignments: bool = True, is_proven: bool = True
+    ) -> Look:
         """Return the same of topics that had these ids."""
         self.looks += 1
         self.before_look(self.looks)
-        return TopicReader(self.live).look_again(ids, is_result=is_result)
+        return TopicReader(self.live).look_again(ids, lists_reassignments=lists_reassignments, is_proven=is_proven)
 
     def state(self) -> ClusterState:
         """Return all topics but internal ones, with their records."""

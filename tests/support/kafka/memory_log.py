@@ -14,8 +14,9 @@ from topiarist.adapters.kafka_admin.protocol.batches import has_valid_checksum
 
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD = 0, 1, 2, 10, 87
 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 47
+FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE = 74, 75, 78
 
-_NO_PRODUCER = -1
+_NO_PRODUCER = _NO_EPOCH = -1
 
 _KEPT_BATCHES = 5
 """The last batches of a producer that the leader recognizes when they are sent again."""
@@ -62,10 +63,15 @@ class _Producer:
 
 
 class MemoryLog:
-    """The log of one partition. ``end`` is the offset after the last record; all replicas have all records."""
+    """The log of one partition. ``end`` is the offset after the last record; all replicas have all records.
+
+    ``known_end`` is what a leader that was just elected takes for the end (None: the right one).
+    """
 
     def __init__(self) -> None:
         self.end = 0
+        self.leader_epoch = 0
+        self.known_end: int | None = None
         self._batches: list[_Batch] = []
         self._aborted: list[AbortedTransaction] = []
         self._producers: dict[int, _Producer] = {}
@@ -75,6 +81,17 @@ class MemoryLog:
         """Return the first offset that an open transaction leaves undecided."""
         opened = [each.first_offset for each in self._producers.values() if each.first_offset is not None]
         return min([self.end, *opened])
+
+    def check_epoch(self, epoch: int) -> int:
+        """Return the code for a request to the leader of this epoch (-1: of any)."""
+        if epoch in (_NO_EPOCH, self.leader_epoch):
+            return NONE
+        return FENCED_LEADER_EPOCH if epoch < self.leader_epoch else UNKNOWN_LEADER_EPOCH
+
+    def elect(self, known_end: int | None = None) -> None:
+        """Let another replica lead, which takes ``known_end`` for the end until it is asked for it."""
+        self.leader_epoch += 1
+        self.known_end = known_end
 
     def is_open(self, epoch: Epoch) -> bool:
         """Return whether this producer has written into an open transaction."""
@@ -126,7 +143,8 @@ class MemoryLog:
         """
         if not 0 <= position <= self.end:
             return Fetched(OFFSET_OUT_OF_RANGE)
-        limit, data, last = self.stable if is_committed else self.end, b"", position
+        limit = self.end if self.known_end is None else self.known_end
+        limit, data, last = min(limit, self.stable) if is_committed else limit, b"", position
         for batch in self._batches:
             if batch.last >= position and batch.first < limit:
                 if data and len(data) + len(batch.data) > max_bytes:

@@ -27,7 +27,7 @@ from kafka.protocol.producer import AddPartitionsToTxnResponse, EndTxnResponse, 
 
 from support.kafka.fake_cluster import FakeCluster, FakeTopic
 from support.kafka.memory_coordinator import MemoryCoordinator
-from support.kafka.memory_log import MemoryLog, producer_of
+from support.kafka.memory_log import OFFSET_NOT_AVAILABLE, MemoryLog, producer_of
 from support.kafka.releases import NEWEST, RELEASES, Offering
 from support.kafka.requests import Epoch, TransactionClient
 from topiarist.adapters.kafka_admin.connection import error_codes
@@ -85,6 +85,9 @@ class MemorySession(Offering):
 
     def forget_lookups(self) -> None:
         """Do nothing: nothing is looked up."""
+
+    def wait_after_change(self, seconds: float) -> None:
+        """Do nothing: the brokers know a change, or do not."""
 
     def read(self, request: Message) -> Message:
         """Return the answer to a request that changes nothing."""
@@ -310,10 +313,14 @@ class MemoryBroker(MemorySession):
         (topic,) = request.topics
         log = self._log_of(topic.name)
         code = code or (0 if log else UNKNOWN_TOPIC)
-        offset = -1 if code or log is None else log.stable if request.isolation_level else log.end
+        epoch = offset = -1
+        if log and log.known_end is not None:
+            code, log.known_end = code or OFFSET_NOT_AVAILABLE, None
+        elif log and not code:
+            epoch, offset = log.leader_epoch, log.stable if request.isolation_level else log.end
         result = ListOffsetsResponse.ListOffsetsTopicResponse
         partition = result.ListOffsetsPartitionResponse(
-            partition_index=0, error_code=code, timestamp=-1, offset=offset, leader_epoch=0
+            partition_index=0, error_code=code, timestamp=-1, offset=offset, leader_epoch=epoch
         )
         return ListOffsetsResponse(topics=[result(name=topic.name, partitions=[partition])])
 
@@ -321,7 +328,7 @@ class MemoryBroker(MemorySession):
         (topic,) = request.topics
         (wanted,) = topic.partitions
         log = self._log_of(topic.topic)
-        code = code or (0 if log else UNKNOWN_TOPIC)
+        code = code or (log.check_epoch(wanted.current_leader_epoch) if log else UNKNOWN_TOPIC)
         limit = min(self.fetch_bytes, request.max_bytes, wanted.partition_max_bytes)
         is_committed = request.isolation_level == 1
         found = log.fetch(wanted.fetch_offset, limit, is_committed=is_committed) if log and not code else None
@@ -331,7 +338,7 @@ class MemoryBroker(MemorySession):
         partition = result.PartitionData(
             partition_index=0,
             error_code=code,
-            high_watermark=-1 if code or log is None else log.end,
+            high_watermark=-1 if code or log is None else log.end if log.known_end is None else log.known_end,
             last_stable_offset=-1 if code or log is None else log.stable,
             log_start_offset=-1 if code else 0,
             aborted_transactions=[
@@ -375,7 +382,7 @@ class MemoryBroker(MemorySession):
                     error_code=0,
                     partition_index=number,
                     leader_id=running[0] if running else -1,
-                    leader_epoch=0,
+                    leader_epoch=0 if number else self._logs[found.id].leader_epoch,
                     replica_nodes=list(replicas),
                     isr_nodes=running,
                     offline_replicas=[broker for broker in replicas if broker in self.cluster.stopped],

@@ -75,6 +75,7 @@ class Offering:
 
     def __init__(self, release: Release, carry_out: Callable[[Message], Message]) -> None:
         self.versions = release.offered
+        self.leader_epochs: dict[str, int] = {}
         self._carry_out = carry_out
 
     def version_of(self, request: Any, at_most: int | None = None) -> int:

@@ -58,13 +58,17 @@ class Fetched(NamedTuple):
 
 
 class TransactionClient:
-    """A client that sends single requests of one transactional id, and of a reader of its topic."""
+    """A client that sends single requests of one transactional id, and of a reader of its topic.
+
+    ``leader_epoch`` is that of the last answer with an offset.
+    """
 
     def __init__(self, session: Any, topic: str, transactional_id: str) -> None:
         self.session = session
         self.topic = topic
         self.transactional_id = transactional_id
         self.epoch = Epoch()
+        self.leader_epoch = -1
 
     def init(self, epoch: Epoch = ANY_EPOCH, *, timeout_ms: int = 10_000, version: int = INIT) -> tuple[int, Epoch]:
         """Ask for a producer epoch once; return the code and the epoch."""
@@ -135,14 +139,15 @@ class TransactionClient:
         answer = _call(self.session.leader(self.topic), request, LIST_OFFSETS)
         (result,) = answer.topics
         (found,) = result.partitions
+        self.leader_epoch = int(found.leader_epoch)
         return int(found.error_code), int(found.offset)
 
-    def fetch(self, position: int, isolation: int = 1, *, size: int = 1 << 20) -> Fetched:
+    def fetch(self, position: int, isolation: int = 1, *, size: int = 1 << 20, leader_epoch: int = -1) -> Fetched:
         """Fetch from an offset once."""
         topic = FetchRequest.FetchTopic
         partition = topic.FetchPartition(
             partition=0,
-            current_leader_epoch=-1,
+            current_leader_epoch=leader_epoch,
             fetch_offset=position,
             last_fetched_epoch=-1,
             log_start_offset=-1,

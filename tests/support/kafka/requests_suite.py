@@ -33,6 +33,9 @@ from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.error_codes import LOOKUP_CODES
 from topiarist.adapters.kafka_admin.protocol.messages import CreateTopicsRequest, DescribeQuorumRequest, MetadataRequest
 
+READ_AGAIN = LOOKUP_CODES | {6, 78}
+"""Codes of a leader that is not elected yet, or does not know how far all replicas are."""
+
 # Single requests for records. A state is what a client has done before, with its own transactional id and topic.
 
 
@@ -313,6 +316,29 @@ def test_too_few_replicas_in_sync_take_nothing(
     wait_until(lambda: follower in in_sync(session, client.topic), f"broker {follower} to be in sync")
     assert client.settle(lambda: client.produce(0), LOOKUP_CODES | {19}) == (0, 0)
     assert client.end() == 0
+
+
+def test_a_leader_compares_its_epoch(
+    session: Any, without_broker: Callable[[int], AbstractContextManager[None]]
+) -> None:
+    """The answer with the end of a topic has the epoch of its leader; a fetch in another epoch gets no records."""
+    client = TransactionClient(session, unique("log"), unique("id"))
+    assert create(session, new_topic(client.topic, (3, 2, 1))) == {client.topic: 0}
+    wait_for_topic(session, client.topic)
+    written(client)
+    assert client.end() == 0
+    assert client.settle(client.init)[0] == 0
+    assert client.offset(0) == (0, 2)
+    first = client.leader_epoch
+    assert (client.fetch(0, leader_epoch=first).code, client.fetch(0, leader_epoch=first).end) == (0, 2)
+    assert client.fetch(0, leader_epoch=first + 1).code == 75
+    with without_broker(3):
+        wait_until(lambda: 3 not in in_sync(session, client.topic), "broker 3 to be out of sync")
+        session.forget_lookups()
+        assert client.settle(lambda: client.offset(0), READ_AGAIN) == (0, 2)
+        assert client.leader_epoch > first
+        assert client.settle(lambda: client.fetch(0, leader_epoch=first), READ_AGAIN).code == 74
+        assert client.settle(lambda: client.fetch(0, leader_epoch=client.leader_epoch), READ_AGAIN).end == 2
 
 
 def in_sync(session: Any, topic: str) -> set[int]:

@@ -28,7 +28,9 @@ class Bench:
 
     ``looks`` counts the reads; ``before_look`` is called before each.
 
-    The looks with the numbers ``hidden_looks`` show no topic, as if they were old.
+    The looks with the numbers ``hidden_looks`` show no topic, as if they were old. With ``is_late`` a look that is not
+    proven shows what the one before it showed. ``asked`` has for each look that follows another one whether it lists
+    reassignments, and is proven.
     """
 
     def __init__(self) -> None:
@@ -39,6 +41,9 @@ class Bench:
         self.before_look: Callable[[int], None] = lambda number: None
         self.unreadable: set[str] = set()
         self.hidden_looks = range(0)
+        self.is_late = False
+        self.asked: list[tuple[bool, bool]] = []
+        self._last = Look({}, {}, {}, (3, 3))
         self.error: TopiaristError | None = None
 
     def look(self, names: Collection[str]) -> Look:
@@ -55,9 +60,16 @@ class Bench:
         """Return the same: no state was read before."""
         return self.look(names)
 
-    def look_again(self, ids: Mapping[str, str | None], *, is_result: bool = False) -> Look:
-        """Return the same of topics that had these ids."""
-        return self.look(ids.keys())
+    def look_again(
+        self, ids: Mapping[str, str | None], *, lists_reassignments: bool = True, is_proven: bool = True
+    ) -> Look:
+        """Return the same of topics that had these ids, or what the last look showed."""
+        self.asked.append((lists_reassignments, is_proven))
+        if self.is_late and not is_proven:
+            self.looks += 1
+            return self._last
+        self._last = self.look(ids.keys())
+        return self._last
 
     def state(self) -> ClusterState:
         """Return the cluster as a plan reads it."""

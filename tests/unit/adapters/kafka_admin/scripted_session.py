@@ -127,7 +127,10 @@ class ScriptedConnection:
 
 
 class ScriptedSession:
-    """A session; ``sent`` has all requests, ``forgotten`` counts the calls of ``forget_controller``."""
+    """A session; ``sent`` has all requests, ``waits`` the seconds after a change.
+
+    ``forgotten`` counts the calls of ``forget_controller``.
+    """
 
     hosts = "kafka:9092"
 
@@ -143,6 +146,7 @@ class ScriptedSession:
         self.features = Features(epoch=0)
         self.requests: Counter[tuple[str, str]] = Counter()
         self.changed_at = 0.0
+        self.waits: list[float] = []
         self.is_reassigning = False
 
     def answer(self, sent: Sent) -> Any:
@@ -198,6 +202,10 @@ class ScriptedSession:
     def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError:
         """Return the error for a code, as a session without a login does."""
         return error_codes.error_of(code, what, right=right, principal="User:ANONYMOUS", message=message)
+
+    def wait_after_change(self, seconds: float) -> None:
+        """Note the wait."""
+        self.waits.append(seconds)
 
     def lend_another(self, connection: Any) -> AbstractContextManager[Any]:
         """Lend one more connection."""

@@ -25,14 +25,14 @@ from topiarist.model.state import UNKNOWN
 SMALL: dict[str, Any] = {"partitions": 1, "replicationFactor": 2}
 OLD = {"retention.ms": 1000000}
 BEFORE = spec("a", **SMALL, config=OLD)
+CONFIGURED = spec("a", **SMALL, config={"retention.ms": 2000000})
 
 SYNC = Counter(DescribeQuorum=1, ApiVersions=1)
 """The end of the metadata log, and how far the broker is: before each read."""
 
 READ = SYNC + Counter(
     Metadata=2,  # the topic of records; all topics, after their configs
-    ListOffsets=1,  # the end of the records
-    Fetch=1,  # the records
+    Fetch=1,  # the records, from a leader that has told their end in a read before
     ListPartitionReassignments=1,  # after the metadata, which have the lists of the last read
     DescribeConfigs=1,  # of all topics
 )
@@ -41,8 +41,7 @@ READ_AFTER_CHANGES = SYNC + Counter(Metadata=1, ListPartitionReassignments=1, De
 """What a read costs more if a topic is new or has other replica lists: it is read until two looks at it agree."""
 
 ACQUIRE = Counter(
-    Produce=1,  # the claim
-    Fetch=1,  # what was written before it
+    Produce=1,  # the claim; its offset shows that nothing was written before it
     InitProducerId=1,  # the fence of earlier runs
     ListOffsets=1,  # nothing was written between claim and fence
 )
@@ -60,13 +59,23 @@ WRITE = (
     )
 )
 
-CHANGE = SYNC + Counter(
+CHANGE = Counter(
     DescribeConfigs=2,  # after the intents, and after the request
-    ListPartitionReassignments=1,  # after the intents
     Metadata=1,  # after the request
-    ApiVersions=1,  # these brokers are behind the controller until they are asked twice
 )
 """What a topic that exists costs more than a new one: the controller confirms a creation with the id of the topic."""
+
+GROWTH = Counter(
+    CreatePartitions=2,
+    ListPartitionReassignments=1,  # after the intents: a partition that is being moved has another list
+)
+
+LATE = SYNC + Counter(
+    ApiVersions=1,  # these brokers are behind the controller until they are asked twice
+    DescribeConfigs=1,
+    Metadata=1,
+)
+"""What it costs more if the broker that is read does not show the change a moment after it."""
 
 
 class _MemorySession(FakeSession):
@@ -89,23 +98,30 @@ class _CountedSession(Session):
         self.kafka = kafka
         self.connection: Any = _MemorySession(kafka)
 
+    def wait_after_change(self, seconds: float) -> None:
+        self.connection.wait_after_change(seconds)
+
     def _connect(self, address: Address) -> Connection:
         return self.connection  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "sent", "total"),
+    ("wanted", "sent", "total", "is_late"),
     [
-        (spec("a", **SMALL, config={"retention.ms": 2000000}), CHANGE + Counter(IncrementalAlterConfigs=1), 31),
-        (spec("a", partitions=2, replicationFactor=2, config=OLD), CHANGE + Counter(CreatePartitions=2), 32),
-        (spec("b", **SMALL), Counter(CreateTopics=2), 25),
+        (CONFIGURED, CHANGE + Counter(IncrementalAlterConfigs=1), 25, False),
+        (CONFIGURED, CHANGE + LATE + Counter(IncrementalAlterConfigs=1), 30, True),
+        (spec("a", partitions=2, replicationFactor=2, config=OLD), CHANGE + GROWTH, 27, False),
+        (spec("b", **SMALL), Counter(CreateTopics=2), 23, False),
     ],
-    ids=["config", "growth", "creation"],
+    ids=["config", "config, a late broker", "growth", "creation"],
 )
-def test_one_change(wanted: TopicSpec, sent: Counter[str], total: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_change(
+    wanted: TopicSpec, sent: Counter[str], total: int, is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pass that reads, plans and makes one change sends these requests, with all lookups, and no other."""
     monkeypatch.setattr(sync, "LIST_SETTLE_S", 0.0)
     kafka = FakeKafka()
+    kafka.is_late = is_late
     kafka.coordinator_state.marker_delay = 0.0  # a transaction has ended when its commit is answered
     kafka.cluster.add(TRANSACTIONS_TOPIC, (1, 2, 3))
     session = _CountedSession(kafka)

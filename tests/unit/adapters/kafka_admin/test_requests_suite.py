@@ -34,6 +34,9 @@ def without_broker(session: MemoryBroker) -> Callable[[int], AbstractContextMana
     @contextmanager
     def stop(broker: int) -> Iterator[None]:
         session.cluster.stopped.add(broker)
+        led = [topic.id for topic in session.cluster.topics.values() if topic.replicas[0][0] == broker]
+        for each in led:
+            session._logs[each].elect()
         yield
         session.cluster.stopped.remove(broker)
 

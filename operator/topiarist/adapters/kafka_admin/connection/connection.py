@@ -178,6 +178,7 @@ class Connection:
     and highest versions that the broker serves, by API key, ``features`` those that it has finalized, both by the last
     answer to ApiVersions. ``requests`` counts requests by name and result (ok, lost). ``log_in_again`` is called before
     the first request after ``log_in_again_at`` (a time of the monotonic clock), and returns the next such time.
+    ``leader_epochs`` are those in which the broker has told the end of partition 0 of a topic, as its leader.
     """
 
     def __init__(
@@ -190,6 +191,7 @@ class Connection:
         self.requests: Counter[tuple[str, str]] = Counter() if requests is None else requests
         self.versions: Versions = {}
         self.features = Features()
+        self.leader_epochs: dict[str, int] = {}
         self._timeout = timeout
         self._correlation_id = 0
         self._broken = ""

@@ -227,6 +227,10 @@ class Session:
         """Return the error for a code that ends a run; it names the principal of this session."""
         return error_codes.error_of(code, what, right=right, principal=self.access.principal, message=message)
 
+    def wait_after_change(self, seconds: float) -> None:
+        """Return when ``changed_at`` is this many seconds ago."""
+        time.sleep(max(0.0, self.changed_at + seconds - time.monotonic()))
+
     def close(self) -> None:
         """Close all connections."""
         for connection in (*self._connections.values(), *self._others):

@@ -3,18 +3,22 @@
 Reading "to the end of what is committed" loses records while any other client has a transaction open on the topic:
 that end stands still without an error. So a run that writes waits until everything before the high watermark is
 decided. That high watermark is the answer to ListOffsets: a leader that was just elected refuses it until it knows the
-right one, and answers Fetch with an old one. A read begins at offset 0, since a tombstone that compaction has removed
-cannot be seen by a later read; it goes on from one that began some seconds before, in which nothing is removed.
+right one, and answers Fetch with an old one. After one such answer, Fetch has the right one too: over the same
+connection, which no restart outlives, and with the epoch of that answer, which the leader compares with its own. A read
+begins at offset 0, since a tombstone that compaction has removed cannot be seen by a later read; it goes on from one
+that began some seconds before, in which nothing is removed.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
+from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
 from topiarist.adapters.kafka_admin.protocol.batches import read_batches
 from topiarist.adapters.kafka_admin.protocol.messages import FetchRequest, ListOffsetsRequest, MalformedMessage
 from topiarist.adapters.kafka_admin.records import codec, transactions
@@ -23,9 +27,10 @@ from topiarist.adapters.own_values import encode_value
 from topiarist.errors import Reason, TopiaristError
 
 _COMMITTED, _UNCOMMITTED = 1, 0
-_LATEST = -1
+_LATEST = _NO_EPOCH = -1
 _OFFSET_OUT_OF_RANGE = 1
 _LIST_VERSION, _FETCH_VERSION = 5, 11
+_EPOCH_VERSION = 9  # the first Fetch with the epoch of the leader
 _RETRY_CODES = transactions.AGAIN_CODES | {-1, 7, 9, 13, 56, 72, 74, 75, 76, 78}  # reading may always be repeated
 
 TAIL_AGE_S = 5.0
@@ -51,21 +56,18 @@ class RecordsLog:
         fenced all earlier runs. Without it, the values may be old. Raises ``RecordsBlocked``, ``RecordsLost`` and
         ``Unreachable``.
         """
-        began = self._clock.now()
-        if whole and end is None:
-            end = self._end_offset(_UNCOMMITTED)
+        began, first = self._clock.now(), None
         if began >= self._read_at + TAIL_AGE_S:
             self._position, self._values = 0, {}
+        if whole and end is None:
+            first = None if self._position else self._fetch_in_known_epoch()
+            end = first.high_watermark if first else self._end_offset(_UNCOMMITTED)
         waiting_since = began
         while end is None or self._position < end:
-            part, before = self._fetch(self._position), self._position
-            end = part.last_stable_offset if end is None else end
+            part, before = first or self._fetch(self._position), self._position
+            end, first = part.last_stable_offset if end is None else end, None
             for key, value, next_offset in committed_records(part, before):
-                self._position = max(self._position, next_offset)
-                if key is not None and value is not None:
-                    self._values[key] = value
-                elif key is not None:
-                    self._values.pop(key, None)
+                self._take(key, value, next_offset)
             if self._position > before:
                 waiting_since = self._clock.now()
             elif part.records:
@@ -77,9 +79,24 @@ class RecordsLog:
         self._read_at = began
         return dict(self._values)
 
+    def take_written(self, key: bytes, value: bytes | None, end: int | None) -> None:
+        """Take note of a record that was written without a transaction and ends at ``end`` (None: not known).
+
+        If it directly follows what was read, a read up to ``end`` has nothing else to read.
+        """
+        if end == self._position + 1:
+            self._take(key, value, end)
+
     def find_end(self) -> int:
         """Return the offset up to which all transactions have ended; without the topic, -1 or an error."""
         return self._end_offset(_COMMITTED)
+
+    def _take(self, key: bytes | None, value: bytes | None, next_offset: int) -> None:
+        self._position = max(self._position, next_offset)
+        if key is not None and value is not None:
+            self._values[key] = value
+        elif key is not None:
+            self._values.pop(key, None)
 
     def _wait(self, part: Message, end: int, waited: float) -> None:
         """Wait for the records up to ``end``, which ``part`` does not have yet; raise an error after some time."""
@@ -104,34 +121,51 @@ class RecordsLog:
             )
             answer = connection.call(request, version=connection.version_of(request, _LIST_VERSION))
             found = [each for result in answer.topics for each in result.partitions]
-            return (found[0].error_code, found[0]) if len(found) == 1 else (-1, None)
+            if len(found) != 1:
+                return -1, None
+            if found[0].error_code == error_codes.NONE and found[0].leader_epoch >= 0:
+                connection.leader_epochs[self._topic] = found[0].leader_epoch
+            return found[0].error_code, found[0]
 
         return int(self._repeat(send).offset)
 
     def _fetch(self, position: int) -> Message:
-        def send(connection: Connection) -> tuple[int, Message]:
-            topic = FetchRequest.FetchTopic
-            partition = topic.FetchPartition(
-                fetch_offset=position,
-                partition_max_bytes=transactions.FETCH_BYTES,
-            )
-            request = FetchRequest(
-                max_wait_ms=100,
-                min_bytes=1,
-                max_bytes=transactions.FETCH_BYTES,
-                isolation_level=_COMMITTED,
-                topics=[topic(topic=self._topic, partitions=[partition])],
-            )
-            answer = connection.call(request, version=connection.version_of(request, _FETCH_VERSION))
-            found = [each for result in answer.responses for each in result.partitions]
-            if answer.error_code or len(found) != 1:  # a throttled answer has no partition
-                return answer.error_code or -1, None
-            if found[0].error_code == _OFFSET_OUT_OF_RANGE:
-                message = f"the records of {self._topic} before offset {position + 1:,} were deleted"
-                raise TopiaristError(Reason.RECORDS_LOST, message)
-            return found[0].error_code, found[0]
+        return self._repeat(lambda connection: self._send_fetch(connection, position, _NO_EPOCH))
 
-        return self._repeat(send)
+    def _fetch_in_known_epoch(self) -> Message | None:
+        """Return the first records from a leader that has told its end in this epoch before; None without one."""
+        connection = self._session.leader(self._topic)
+        epoch = connection.leader_epochs.get(self._topic)
+        if epoch is None or connection.version_of(FetchRequest, _FETCH_VERSION) < _EPOCH_VERSION:
+            return None
+        with suppress(Disconnected):
+            code, part = self._send_fetch(connection, 0, epoch)
+            if code == error_codes.NONE:
+                return part
+        return None
+
+    def _send_fetch(self, connection: Connection, position: int, epoch: int) -> tuple[int, Message]:
+        topic = FetchRequest.FetchTopic
+        partition = topic.FetchPartition(
+            current_leader_epoch=epoch,
+            fetch_offset=position,
+            partition_max_bytes=transactions.FETCH_BYTES,
+        )
+        request = FetchRequest(
+            max_wait_ms=100,
+            min_bytes=1,
+            max_bytes=transactions.FETCH_BYTES,
+            isolation_level=_COMMITTED,
+            topics=[topic(topic=self._topic, partitions=[partition])],
+        )
+        answer = connection.call(request, version=connection.version_of(request, _FETCH_VERSION))
+        found = [each for result in answer.responses for each in result.partitions]
+        if answer.error_code or len(found) != 1:  # a throttled answer has no partition
+            return answer.error_code or -1, None
+        if found[0].error_code == _OFFSET_OUT_OF_RANGE:
+            message = f"the records of {self._topic} before offset {position + 1:,} were deleted"
+            raise TopiaristError(Reason.RECORDS_LOST, message)
+        return found[0].error_code, found[0]
 
     def _repeat(self, send: Callable[[Connection], tuple[int, Message]]) -> Message:
         what = f"cannot read the records in {self._topic}"

@@ -152,7 +152,7 @@ class RecordsRun:
         self._turn = Turn(
             self.run,
             owner,
-            write=lambda key, value: self._producer.write(key, value),
+            write=self._append,
             read=lambda whole, end: self._read_claims(end) if whole else self._read_old(),
             find_end=lambda: self._log.find_end(),
             clock=clock,
@@ -419,6 +419,12 @@ class RecordsRun:
             free, self._free = self._free, None
             return free
         return codec.decode_records(self._log.read(whole=False))
+
+    def _append(self, key: bytes, value: bytes | None) -> int | None:
+        """Write one record without a transaction; return the offset after it."""
+        end = self._producer.write(key, value)
+        self._log.take_written(key, value, end)
+        return end
 
     def _read_claims(self, end: int | None) -> codec.Records:
         """Return all records before an offset; the topic was checked before, and is checked with the fence."""

@@ -228,7 +228,10 @@ class Writer:
 
     def _compare_again(self, writes: Sequence[chunks.TopicWrite]) -> list[chunks.TopicWrite]:
         """Return the topics that are as before the intents; the others get their old record back, and an outcome."""
-        look = self._reader.look_again({write.plan.topic: write.topic_id for write in writes})
+        ids = {write.plan.topic: write.topic_id for write in writes}
+        # Configs alone do not depend on what is being moved.
+        depends = any(write.needs(chunks.Kind.GROW) or write.needs(chunks.Kind.DELETE) for write in writes)
+        look = self._reader.look_again(ids, lists_reassignments=depends)
         unchanged = []
         for write in writes:
             if outcome := self._compare(write.plan, look):
@@ -241,8 +244,9 @@ class Writer:
     def _find_results(self, writes: Sequence[chunks.TopicWrite], *, is_last_look: bool = False) -> list[TopicPlan]:
         """Set the outcomes and final records of the topics of a chunk; return those that a quota left out.
 
-        Reads the topics that the answer to their creation does not describe whole. Reads again while a request without
-        an answer may still be carried out, unless ``is_last_look`` is true or the run is stopped.
+        Reads the topics that the answer to their creation does not describe whole. If all requests were confirmed, a
+        look that shows them is enough, however old it is. Reads again while a request without an answer may still be
+        carried out, unless ``is_last_look`` is true or the run is stopped.
         """
         throttled, interval, remaining = [], _LOOK_INTERVAL_S, []
         for write in writes:
@@ -250,9 +254,11 @@ class Writer:
                 self._settle(write, result, None)
             else:
                 remaining.append(write)
+        is_proven = is_last_look or self._stop() or any(write.problem for write in remaining)
         while remaining:
             now = time.monotonic()  # before the look: what it does not show was not made until then
-            look = self._reader.look_again({write.plan.topic: write.known_id for write in remaining}, is_result=True)
+            ids = {write.plan.topic: write.known_id for write in remaining}
+            look = self._reader.look_again(ids, lists_reassignments=False, is_proven=is_proven)
             late = []
             for write in remaining:
                 plan, topic = write.plan, look.topics[write.plan.topic]
@@ -264,10 +270,12 @@ class Writer:
                 if result.outcome is None:
                     throttled.append(plan)
             remaining = late
-            if not remaining or is_last_look or self._stop():
-                break
-            sleep_unless_stopped(interval, self._stop)
-            interval = min(interval * 2, _MAX_LOOK_INTERVAL_S)
+            if is_proven:
+                if not remaining or is_last_look or self._stop():
+                    break
+                sleep_unless_stopped(interval, self._stop)
+                interval = min(interval * 2, _MAX_LOOK_INTERVAL_S)
+            is_proven = True
         for write in remaining:
             why = write.problem[0].message if write.problem else "the brokers do not show it yet"
             self._uncommitted.append(unknown_outcome(write.plan.topic, why))

@@ -534,3 +534,11 @@ def test_errors_name_the_principal(session: Session) -> None:
     error = session.error_of(29, "cannot read", "Describe", "why")
     assert (error.reason, session.access.principal in error.message) == (Reason.NO_PERMISSION, True)
     assert "why" in session.error_of(35, "cannot read", "Describe", "why").message
+
+
+@pytest.mark.parametrize(("age", "slept"), [(0.0, 0.25), (0.125, 0.125), (0.25, 0.0), (7.0, 0.0)])
+def test_the_wait_after_a_change(session: Session, clock: FakeTime, age: float, slept: float) -> None:
+    """It counts from the last change, which may be long ago."""
+    session.changed_at = clock.current - age
+    session.wait_after_change(0.25)
+    assert sum(clock.slept) == slept

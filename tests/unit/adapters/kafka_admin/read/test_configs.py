@@ -26,6 +26,7 @@ from topiarist.adapters.kafka_admin.read.configs import (
 from topiarist.adapters.kafka_admin.read.metadata import decode_metadata, read_topic_id_errors
 from topiarist.adapters.kafka_admin.read.sync import ReassignmentsWatch, read_reassignments, target_of
 from topiarist.adapters.kafka_admin.read.topic_reader import (
+    SHOWN_AFTER_S,
     TopicReader,
     inspect,
     inspect_all,
@@ -491,6 +492,39 @@ def test_a_topic_with_its_id_is_read_once(
     found = TopicReader(session).look_again(ids).topics
     assert {name: each.replicas if isinstance(each, TopicState) else None for name, each in found.items()} == topics
     assert session.names().count("Metadata") == reads
+
+
+_LOOK, _SYNC = ["DescribeConfigs", "Metadata"], ["DescribeQuorum", "ApiVersions"]
+
+
+def test_one_look_after_a_proof_needs_none() -> None:
+    """It waits a moment after the last write, and asks the same connection; the next look is proven again."""
+    answer = metadata({"a": [partition(0, 1)]})
+    decode_id(answer)
+    session = over(answer)
+    reader = TopicReader(session)
+    for is_proven, wanted, waits in (
+        (False, _SYNC + _LOOK, 0),
+        (False, _LOOK, 1),
+        (False, _SYNC + _LOOK, 1),
+        (True, _SYNC + _LOOK, 1),
+        (False, _LOOK, 2),
+    ):
+        session.sent.clear()
+        reader.look_again({"a": ID_OF_A}, lists_reassignments=False, is_proven=is_proven)
+        assert (session.names(), session.waits) == (wanted, [SHOWN_AFTER_S] * waits)
+
+
+def test_a_connection_that_breaks_in_a_look_without_a_proof() -> None:
+    """Another connection may lead to a broker that is older: its look is proven."""
+    answer = metadata({"a": [partition(0, 1)]})
+    decode_id(answer)
+    session = over(answer, DescribeConfigs=[describe, LOST, describe])
+    reader = TopicReader(session)
+    reader.look_again({"a": ID_OF_A}, lists_reassignments=False)
+    session.sent.clear()
+    reader.look_again({"a": ID_OF_A}, lists_reassignments=False, is_proven=False)
+    assert session.names() == ["DescribeConfigs", *_SYNC, *_LOOK]
 
 
 def test_a_topic_without_configs_at_the_first_look() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support.kafka.memory_records import MemoryBroker
+from support.kafka.memory_records import Fault, MemoryBroker
 from support.kafka.requests import Epoch, build_batch
 from topiarist.adapters.kafka_admin.protocol.messages import FetchRequest, ListOffsetsRequest
 from topiarist.adapters.kafka_admin.records import codec, transactions
@@ -228,6 +228,94 @@ def test_a_read_up_to_an_offset_does_not_ask_for_the_end(brokers: Brokers) -> No
     assert brokers.log.read(whole=True, end=2) == {b"a": b"1", b"b": b"2"}
     assert brokers.log.read(whole=False) == {b"a": b"1", b"b": b"2"}
     assert set(brokers.broker.calls) == {"Fetch"}
+
+
+def test_a_record_of_this_run_that_follows_what_was_read(brokers: Brokers) -> None:
+    """Nothing was written before it, so that a read up to it asks for nothing; a deletion is one too."""
+    brokers.log.read(whole=True)
+    brokers.broker.calls.clear()
+    for value, wanted in ((b"3", {b"a": b"1", b"b": b"2", b"c": b"3"}), (None, {b"a": b"1", b"b": b"2"})):
+        brokers.write((b"c", value))
+        end = brokers.broker.records_log.end
+        brokers.log.take_written(b"c", value, end)
+        assert brokers.log.read(whole=True, end=end) == wanted
+    assert brokers.broker.calls == []
+    assert brokers.log.read(whole=True) == {b"a": b"1", b"b": b"2"}
+    assert brokers.broker.calls == ["ListOffsets"]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_record_of_this_run_after_those_of_others(brokers: Brokers, is_known: bool) -> None:
+    """They are read, and so they are if the offset of the own record is not known."""
+    brokers.log.read(whole=True)
+    brokers.write((b"claim/other", b"1"))
+    brokers.write((b"claim/own", b"2"))
+    brokers.log.take_written(b"claim/own", b"2", 4 if is_known else None)
+    found = brokers.log.read(whole=True, end=4)
+    assert [*found][-2:] == [b"claim/other", b"claim/own"]
+
+
+def test_a_record_of_this_run_after_some_seconds(brokers: Brokers) -> None:
+    """Compaction may have removed a tombstone meanwhile: everything is read anew."""
+    brokers.log.read(whole=True)
+    brokers.broker.now += TAIL_AGE_S
+    brokers.write((b"c", b"3"))
+    brokers.log.take_written(b"c", b"3", 3)
+    brokers.positions.clear()
+    assert brokers.log.read(whole=True, end=3) == {b"a": b"1", b"b": b"2", b"c": b"3"}
+    assert brokers.positions == [0]
+
+
+def later_reader(brokers: Brokers) -> RecordsLog:
+    """Return a reader of the same connection, as the next pass has one."""
+    return RecordsLog(brokers.broker, TOPIC, brokers.broker.clock)
+
+
+def test_a_leader_that_has_told_its_end_is_not_asked_for_it_again(brokers: Brokers) -> None:
+    """The first fetch over the same connection has the end, also while a transaction is open."""
+    later_reader(brokers).read(whole=True)
+    brokers.write((b"c", b"3"))
+    brokers.broker.calls.clear()
+    assert later_reader(brokers).read(whole=True) == {b"a": b"1", b"b": b"2", b"c": b"3"}
+    assert brokers.broker.calls == ["Fetch"]
+    brokers.broker.abandon()
+    with pytest.raises(TopiaristError) as caught:
+        later_reader(brokers).read(whole=True)
+    assert caught.value.reason is Reason.RECORDS_BLOCKED
+
+
+@pytest.mark.parametrize("is_same_broker", [False, True])
+def test_a_new_leader_is_asked_for_its_end(brokers: Brokers, is_same_broker: bool) -> None:
+    """It answers a fetch with an old one: another epoch, or another connection, needs the other request."""
+    later_reader(brokers).read(whole=True)
+    brokers.write((b"c", b"3"))
+    brokers.broker.records_log.elect(known_end=2)
+    if is_same_broker:
+        brokers.broker.records_log.leader_epoch -= 1  # it was restarted before the controller noticed
+        brokers.broker.leader_epochs.clear()  # with another connection
+    brokers.broker.calls.clear()
+    assert later_reader(brokers).read(whole=True) == {b"a": b"1", b"b": b"2", b"c": b"3"}
+    assert brokers.broker.calls == [*([] if is_same_broker else ["Fetch"]), "ListOffsets", "ListOffsets", "Fetch"]
+
+
+def test_a_connection_that_breaks_in_a_fetch_of_a_known_epoch(brokers: Brokers) -> None:
+    """The read goes on as one of a new leader."""
+    later_reader(brokers).read(whole=True)
+    brokers.broker.calls.clear()
+    brokers.broker.faults["Fetch", 2] = Fault()
+    assert later_reader(brokers).read(whole=True) == {b"a": b"1", b"b": b"2"}
+    assert brokers.broker.calls == ["Fetch", "ListOffsets", "Fetch"]
+
+
+@pytest.mark.parametrize(("epoch", "version"), [(-1, 11), (0, 8)])
+def test_a_leader_that_compares_no_epoch(brokers: Brokers, epoch: int, version: int) -> None:
+    """It is asked for its end in each read: one that does not tell its epoch, or is not told one before version 9."""
+    brokers.broker.records_log.leader_epoch = epoch
+    brokers.broker.versions = {**brokers.broker.versions, FetchRequest.API_KEY: (4, version)}
+    later_reader(brokers).read(whole=True)
+    brokers.broker.calls.clear()
+    later_reader(brokers).read(whole=True)
+    assert brokers.broker.calls == ["ListOffsets", "Fetch"]
 
 
 @pytest.mark.parametrize(("whole", "is_blocked"), [(False, False), (True, True)])

@@ -468,10 +468,11 @@ def test_a_stopped_run_reads_once_what_may_be_made_late(
     bench.cluster.add("grown", (1, 2))
     bench.own("grown")
     bench.cluster.on("CreateTopics", lose_request)
-    bench.hidden_looks = range(3, 4)
+    bench.hidden_looks = range(3, 5)
     outcomes = bench.apply(bench.plan(spec(name, partitions=2, replicationFactor=2)), lambda: bench.looks > 2)
     assert outcomes == {name: Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, UNKNOWN.format(why))}
-    assert (bench.records.intents, bench.looks) == ([name], 3)
+    assert bench.records.intents == [name]
+    assert [proven for _, proven in bench.asked].count(True) == 2  # after the intents, and after the request
 
 
 def test_a_run_that_ends_reads_once_what_may_be_made_late(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -490,6 +491,54 @@ def test_a_run_that_ends_reads_once_what_may_be_made_late(bench: Bench, monkeypa
     words = "no broker; the outcome of these topics has to be read: new"
     assert str(bench.error) == f"{words}\n    {writer.HINT_RUN_AGAIN}"
     assert (bench.records.intents, bench.looks) == (["new"], 4)
+
+
+_GROWN: dict[str, Any] = {"partitions": 2, "replicationFactor": 2}
+_CONFIGURED: dict[str, Any] = {"partitions": 1, "replicationFactor": 2, "config": {"retention.ms": "5"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        (spec("a", **_CONFIGURED), [(False, True), (False, False)]),
+        (spec("a", **_GROWN), [(True, True), (False, False)]),
+        (spec("a", **_GROWN, config={"retention.ms": "5"}), [(True, True), (False, False)]),
+        (spec("a", ensure="Absent"), [(True, True), (False, False)]),
+    ],
+    ids=["config", "growth", "both", "deletion"],
+)
+def test_what_a_look_costs(bench: Bench, changes: Any, asked: list[tuple[bool, bool]]) -> None:
+    """Before configs alone no reassignment is listed, and after requests that were confirmed nothing is proven."""
+    bench.cluster.add("a", (1, 2))
+    bench.own("a")
+    plan = bench.plan(changes)
+    assert results(bench.apply(plan)) == {"a": Result.DONE}
+    assert bench.asked == asked
+
+
+def test_a_change_that_a_broker_does_not_show_yet(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked for once more, without a pause, at a broker that is proven to have it."""
+    monkeypatch.setattr(writer, "sleep_unless_stopped", lambda seconds, stop: pytest.fail("waits"))
+    bench.is_late = True
+    bench.cluster.add("a", (1, 2))
+    bench.own("a")
+    assert results(bench.apply(bench.plan(spec("a", **_CONFIGURED)))) == {"a": Result.DONE}
+    assert bench.asked == [(False, True), (False, False), (False, True)]
+
+
+@pytest.mark.parametrize("fault", [lose_answer, lose_request], ids=["made", "not made"])
+def test_a_change_without_an_answer_is_looked_for_with_a_proof(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, fault: Any
+) -> None:
+    """What an old look does not show would count as not made."""
+    shorten_waits(monkeypatch, 0)
+    bench.is_late = True
+    bench.cluster.add("a", (1, 2))
+    bench.own("a")
+    bench.cluster.on("IncrementalAlterConfigs", fault)
+    found = results(bench.apply(bench.plan(spec("a", **_CONFIGURED))))
+    assert found == {"a": Result.DONE if fault is lose_answer else Result.SKIPPED}
+    assert {proven for _, proven in bench.asked} == {True}
 
 
 def test_the_pauses_between_looks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
