@@ -335,7 +335,7 @@ def _shake_hands(connection: Connection, mechanism: SaslMechanism, deadline: flo
     if answer.error_code == error_codes.ILLEGAL_SASL_STATE:
         raise AuthRejected("this port has no login: use the port of a SASL listener, or remove sasl")
     if answer.error_code == error_codes.UNSUPPORTED_SASL_MECHANISM:
-        offered = printable(", ".join(map(str, answer.mechanisms or [])), 200)
+        offered = printable(", ".join(map(str, answer.mechanisms)), 200)
         raise AuthRejected(f"it does not offer the SASL mechanism {mechanism.value}, only {offered or 'none'}")
     if answer.error_code:
         raise AuthRejected(f"it refused to start a login: {error_codes.describe_error(answer.error_code)}")

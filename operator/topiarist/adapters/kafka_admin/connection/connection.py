@@ -217,7 +217,7 @@ class Connection:
         answer = self.call(request, version=3, timeout=timeout)
         if not answer.error_code:
             self.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-            names = frozenset(each.name for each in answer.finalized_features or ())
+            names = frozenset(each.name for each in answer.finalized_features)
             self.features = Features(names, answer.finalized_features_epoch)
         return answer
 

@@ -261,7 +261,7 @@ class Connector:
         finally:
             connection.close()
         is_sasl = answer.error_code in (error_codes.NONE, error_codes.UNSUPPORTED_SASL_MECHANISM)
-        return ", ".join(sorted(map(str, answer.mechanisms or []))) if is_sasl else ""
+        return ", ".join(sorted(map(str, answer.mechanisms))) if is_sasl else ""
 
 
 def accepts_plaintext(address: Address) -> bool:

@@ -277,7 +277,7 @@ class Session:
         state = next((each for each in answer.topics if each.name == topic), None)
         if state is None:
             return "the answer does not have the topic"
-        found = next((each for each in state.partitions or () if each.partition_index == partition), None)
+        found = next((each for each in state.partitions if each.partition_index == partition), None)
         code = state.error_code or (found.error_code if found else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
         # A partition with a replica on an offline broker has an error code and a leader.
         if found and found.leader_id >= 0 and not state.error_code:

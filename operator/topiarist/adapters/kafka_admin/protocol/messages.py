@@ -241,7 +241,9 @@ def _read_span(source: _Source, depth: int, field: Field, name: str, length: str
 def _read_list(source: _Source, depth: int, kind: Any, field: Field, name: str) -> None:
     """Add what reads a list. Each element takes a byte at least, so that a false length ends at the end of the data."""
     length = _read_length(source, depth, "" if source.is_flexible else "i")
-    source.add(depth, f"if {length} < 0:", f"  {name} = None", "else:")
+    is_nullable = source.version in parse_versions(field.nullable_versions)
+    refusal = f"raise {source.keep(MalformedMessage)}('{field.name} is null, wanted a list')"
+    source.add(depth, f"if {length} < 0:", f"  {name} = None" if is_nullable else f"  {refusal}", "else:")
     letter = FORMATS.get(field.element)
     if letter:
         size = struct.calcsize(f">{letter}")

@@ -142,7 +142,7 @@ def offers_quorum(connection: Offering) -> bool:
 
 def find_version(versions: Message) -> KafkaVersion:
     """Return the Kafka version of the broker that gave this ApiVersions answer, by the metadata that it can read."""
-    features = versions.supported_features or []
+    features = versions.supported_features
     level = next((each.max_version for each in features if each.name == _METADATA_VERSION), 0)
     known = (version for version, first in METADATA_LEVELS.items() if first is not None and first <= level)
     return max(known, default=MIN_VERSION)

@@ -217,7 +217,7 @@ def _read_described(session: Session, name: str, result: Message | None) -> _Des
     known: dict[str, KnownConfig] = {}
     settings: dict[str, str] = {}
     for entry in entries:
-        inherited = [each for each in entry.synonyms or () if each.source != metadata.OVERRIDE]
+        inherited = [each for each in entry.synonyms if each.source != metadata.OVERRIDE]
         default = None if entry.config_source == metadata.OVERRIDE else entry.value
         known[entry.name] = KnownConfig(_TYPES.get(entry.config_type, ""), default)
         settings |= {each.name: each.value for each in inherited if each.source == _DYNAMIC_DEFAULT and each.value}

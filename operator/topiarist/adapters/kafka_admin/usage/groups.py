@@ -458,7 +458,7 @@ def _offsets_by_group(
         name = each.group_id if has_many else groups[0]
         code = each.error_code
         topics: dict[str, dict[int, int]] = {}
-        for topic in each.topics or ():
+        for topic in each.topics:
             for partition in topic.partitions:
                 code = code or partition.error_code
                 if partition.committed_offset >= 0:

@@ -88,7 +88,7 @@ class Writer:
         yield from self._queue_topics()
         if self._queue.is_empty:
             return
-        self._acquire()
+        self._acquire()  # outside of the try: a run that cannot start has no outcomes, and gives up what it has taken
         try:
             yield from self._write_chunks()
         except TopiaristError as error:

@@ -377,7 +377,6 @@ def test_a_server_without_tls_has_no_alert(peers: Peers) -> None:
         LOST,
         reply(error_code=34, mechanisms=["PLAIN"]),
         reply(error_code=0, mechanisms=[]),
-        reply(error_code=0, mechanisms=None),
     ],
 )
 def test_a_port_that_closes_connections(peers: Peers, answer: Any) -> None:

@@ -191,6 +191,19 @@ def test_the_header_of_an_answer_may_have_tagged_fields() -> None:
         decode_response(MetadataRequest(), 12, bytes(4))
 
 
+def test_a_list_that_is_null() -> None:
+    """It is refused, with the name of its field, where Kafka has no null; else it is None."""
+    partition = FetchResponse.FetchableTopicResponse.PartitionData
+    topic = FetchResponse.FetchableTopicResponse
+    for version in (11, 12):
+        answer = FetchResponse(responses=[topic(topic="a", partitions=[partition(aborted_transactions=None)])])
+        (found,) = FetchResponse.decode(answer.encode(version), version).responses
+        assert found.partitions[0].aborted_transactions is None
+        answer = FetchResponse(responses=[topic(topic="a", partitions=None)])
+        with pytest.raises(MalformedMessage, match="Partitions is null, wanted a list"):
+            FetchResponse.decode(answer.encode(version), version)
+
+
 def test_defaults_are_those_of_kafka() -> None:
     """Fields that are not given have Kafka's own defaults: -1, null, or an empty list of their own."""
     topic = CreatePartitionsRequest.CreatePartitionsTopic(name="orders", count=3)

@@ -325,4 +325,4 @@ def test_versions(level: int, version: KafkaVersion) -> None:
 
 def test_a_broker_without_features() -> None:
     """It is as old as the oldest that is supported."""
-    assert find_version(reply(supported_features=None)) == MIN_VERSION == (2, 8)
+    assert find_version(reply(supported_features=[])) == MIN_VERSION == (2, 8)

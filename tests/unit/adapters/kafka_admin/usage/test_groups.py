@@ -366,12 +366,6 @@ def test_offsets_that_are_not_answered(answers: list[Any], is_read: bool, proble
     assert found.unread_count == (0 if is_read else 1)
 
 
-def test_a_group_without_topics() -> None:
-    """A broker that answers null for its topics has no offsets of it."""
-    found, problems = read(offset_answers(reply(groups=[reply(group_id="g", error_code=0, topics=None)])))
-    assert (found.groups["g"].offsets, found.unread_count, problems) == ({}, 0, [])
-
-
 @pytest.mark.parametrize(("version", "groups"), [(7, [["g1"], ["g2"]]), (8, [["g1", "g2"]]), (10, [["g1", "g2"]])])
 def test_many_groups_of_one_request(version: int, groups: list[list[str]]) -> None:
     """From version 8 on one request has many groups; before, each group has its own, without an id in the answer."""
