@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn
 
 from topiarist.adapters.manifests.files import IgnoredPath, is_project_file, read_files
 from topiarist.adapters.manifests.source import MAX_ERRORS, MAX_GUESSES, Document, File
-from topiarist.adapters.manifests.yaml_text import NeedsDiagnosis, StrictParser
-from topiarist.errors import Diagnostic, FieldPath, Location, Reason, SchemaError
+from topiarist.adapters.manifests.yaml_text import NULL_WORDS, NeedsDiagnosis, StrictParser
+from topiarist.errors import Diagnostic, FieldKey, FieldPath, Location, Reason, SchemaError
 from topiarist.model import spec
 from topiarist.model.spec import Manifest
 from topiarist.schema import check
@@ -284,7 +284,7 @@ class _Loader:
                 self._add_invalid_document(body, source)
                 return
             for note in notes:
-                self._add_error(_fit_hint(note, body))
+                self._add_error(_fit_to_field(note, body))
             problems = [problem for problem in check.check(body) if not _is_reported(problem.path, notes)]
             for problem in problems:
                 self._add_schema_error(problem, source)
@@ -395,13 +395,17 @@ def _kind_and_name(body: Mapping[str, Any]) -> tuple[str, str]:
     return str(body.get("kind", "")), str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
 
 
-def _fit_hint(issue: LocatedIssue, body: Mapping[str, Any]) -> Diagnostic:
-    """Return the diagnostic of an issue with a hint that its field accepts."""
+def _fit_to_field(issue: LocatedIssue, body: Mapping[str, Any]) -> Diagnostic:
+    """Return the diagnostic of an issue with a hint that its field accepts; one of no value names the field."""
     if issue.text is None:
         return issue.diagnostic
-    from topiarist.schema.explain import scalar_hint
+    from topiarist.schema.explain import format_path, scalar_hint
 
-    return issue.diagnostic._replace(hint=scalar_hint(body.get("kind"), issue.path, issue.text, issue.diagnostic.hint))
+    message, path = issue.diagnostic.message, issue.path
+    if issue.text in NULL_WORDS and path and not isinstance(path[-1], FieldKey):
+        message = f"{format_path(path)}: {message}"
+    hint = scalar_hint(body.get("kind"), path, issue.text, issue.diagnostic.hint)
+    return issue.diagnostic._replace(message=message, hint=hint)
 
 
 def _is_reported(path: FieldPath, issues: Sequence[LocatedIssue]) -> bool:
