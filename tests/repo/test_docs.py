@@ -15,7 +15,7 @@ import pytest
 from docs_site.source import find_files
 
 from support.checkout import ROOT
-from support.repo.pages import CHART, PAGES, anchors, blocks, code, links, table, tables
+from support.repo.pages import CHART, PAGES, anchors, blocks, code, joined_lines, links, table, tables
 from topiarist import __version__
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.cli.main import COMMANDS, cli
@@ -61,6 +61,28 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = page.parent / name if name else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target.read_text()), link
+
+
+@each_page
+def test_every_item_and_row_has_its_line(page: Path) -> None:
+    """No list item and no table row begins within a line: a reader would see one paragraph."""
+    assert not [*joined_lines(page.read_text())]
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("- One.\n- Two.\n", []),
+        ("- One. - Two.\n", ["- One. - Two."]),
+        ("1. One. 2. Two.\n", ["1. One. 2. Two."]),
+        ("one -\n", []),
+        ("| a | b |\n| --- | --- |\n| 1 | 2 | | 3 | 4 |\n", ["| 1 | 2 | | 3 | 4 |"]),
+        ("| a | b |\n| --- | --- |\n| `x | y` | |\n", []),
+    ],
+)
+def test_joined_items_and_rows_are_found(text: str, joined: list[str]) -> None:
+    """Items and rows within a line are found, and no others."""
+    assert [*joined_lines(text)] == joined
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page in SITE], ids=lambda page: page.name)

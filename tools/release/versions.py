@@ -27,7 +27,7 @@ PLACES = {
     ),
     "docs/kubernetes.md": (rf"topiarist:{NUMBER}",),
     "docs/quickstart.md": (rf"topiarist:{NUMBER}",),
-    "docs/state.md": (rf"Version {NUMBER},",),
+    "docs/state.md": (rf"Version {NUMBER} is",),
     "README.md": (rf"\*\*State:\*\* version {NUMBER},",),
     "tests/examples/bad/json/expected.txt": (rf'^          "version": "{NUMBER}",',),
     "tests/examples/bad/without-config-idle/expected.txt": (rf'^          "version": "{NUMBER}",',),

@@ -34,7 +34,7 @@ from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, ClusterMode
-from topiarist.model.access import DEFAULT_RECORDS_TOPIC
+from topiarist.model.access import DEFAULT_RECORDS_TOPIC, KafkaAccess
 from topiarist.model.plan import Plan
 from topiarist.model.state import ClusterState, Freeze, TopicState, WriteBlock
 from topiarist.ports import FoundRefusals, MoveOptions
@@ -80,6 +80,8 @@ class Event(NamedTuple):
 
 class _Client:
     """The history of a run in place of brokers and clock."""
+
+    access = KafkaAccess("b1:9092")
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events: Iterator[Event] = iter(events)

@@ -68,3 +68,23 @@ def table(page: str, heading: str) -> list[list[str]]:
     """Return the rows of the first table with a header that begins with ``heading``, as ``tables`` does."""
     _, found, rest = page.partition(f"\n| {heading} |")
     return tables(found + rest.split("\n\n")[0], heading)
+
+
+_JOINED_ITEM = re.compile(r"(?<=[.:;)]) (?:-|[2-9]\.)(?: |$)(?=[A-Z*\[]|$)")
+_CELL_BORDER = re.compile(r"(?<!\\)\|")
+
+
+def joined_lines(page: str) -> Iterator[str]:
+    """Yield each line with a list item or a table row that begins within it, as after a careless reflow."""
+    cells = 0
+    for line in _BLOCK.sub("", page).splitlines():
+        plain = _SPAN.sub("", line)
+        if not plain.startswith("|"):
+            cells = 0
+            if _JOINED_ITEM.search(plain):
+                yield line
+            continue
+        found = len(_CELL_BORDER.findall(plain))
+        cells = cells or found
+        if found != cells:
+            yield line
