@@ -208,12 +208,12 @@ def _iter_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
         if not refusal.withheld:
             yield _with_issue(_refused_field_finding(plan, refusal), refusal)._replace(planned=PlannedAction.REFUSED)
     # Notices come last, so that a notice never overrides the values of a change or a refusal.
-    for notice in plan.notices:
-        if plan.spec and plan.before:
+    if plan.spec and plan.before:  # a saved plan has no spec
+        for notice in plan.notices:
             for finding in _notice_findings(plan.spec, plan.before, notice):
                 yield _with_issue(finding, notice)
-    if any(notice.reason is Reason.UNMANAGED for notice in plan.notices):
-        yield from _unmanaged_findings(plan)
+        if any(notice.reason is Reason.UNMANAGED for notice in plan.notices):
+            yield from _unmanaged_findings(plan, plan.spec, plan.before)
 
 
 def _hidden_partitions_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
@@ -406,15 +406,12 @@ def _ignored_findings(spec: TopicSpec, before: TopicState, path: tuple[str, ...]
         yield _replication_factor_finding(spec, before)
 
 
-def _unmanaged_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
+def _unmanaged_findings(plan: TopicPlan, spec: TopicSpec, before: TopicState) -> Iterator[DriftFinding]:
     """Yield a finding for each config key that the topic has and topiarist does not manage.
 
     These are the keys that are not in the manifest, except throttles and keys that the plan changes or ignores. The
     plan has a notice for each key, but the notice names the key only in its text.
     """
-    spec, before = plan.spec, plan.before
-    if spec is None or before is None:
-        return
     changes = [*plan.changes, *(change for refusal in plan.refusals for change in refusal.withheld)]
     touched = {item.key for change in changes if isinstance(change, UpdateConfig) for item in change.items}
     ignored = (notice.field for notice in plan.notices if notice.reason is Reason.IGNORED)
@@ -426,8 +423,7 @@ def _unmanaged_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
 
 
 def _partitions_finding(spec: TopicSpec, before: TopicState) -> DriftFinding:
-    expected = None if spec.partitions is None else str(spec.partitions)
-    return DriftFinding(DriftClass.PARTITIONS, "partitions", expected, str(len(before.replicas)))
+    return DriftFinding(DriftClass.PARTITIONS, "partitions", str(spec.partitions), str(len(before.replicas)))
 
 
 def _replication_factor_finding(spec: TopicSpec, before: TopicState) -> DriftFinding:

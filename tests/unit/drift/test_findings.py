@@ -53,6 +53,7 @@ from topiarist.model.plan import (
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
 from topiarist.planning.planner import make_plan_context, plan_topic
 from topiarist.schema.load import load_schema
+from unit.planning.test_builder import OLD_NAME, kraft
 from unit.planning.test_risk import EFFECTS as CONFIG_EFFECTS
 from unit.planning.test_risk import MATRIX as CONFIG_MATRIX
 
@@ -310,6 +311,12 @@ def test_ignored_fields_are_reported_only() -> None:
     assert rows[1][4] is PlannedAction.REFUSED
 
 
+def test_an_absent_topic_has_no_difference_in_what_is_ignored() -> None:
+    """A config that the manifest ignores and Kafka has dropped is a notice of the plan that creates the topic."""
+    missing = DriftClass.MISSING, "", "3 partitions, replication factor 2", None, PlannedAction.CHANGE
+    assert found(kraft(), config={OLD_NAME: False}, ignore=[f"config.{OLD_NAME}"]) == [missing]
+
+
 def test_a_topic_that_should_be_gone_is_unexpected() -> None:
     """A topic that should be absent differs in ``ensure``, with the reason if topiarist may not delete it."""
     absent = (DriftClass.UNEXPECTED, "ensure", None, "3 partitions, replication factor 2")
@@ -383,8 +390,9 @@ def test_what_nobody_has_to_ask_for_is_no_finding() -> None:
 
 
 def test_a_plan_without_a_spec_is_refused_as_a_whole() -> None:
-    """A saved plan has no specs, and its refusals still give findings."""
-    plan = TopicPlan("orders", refusals=(Issue(Reason.FEWER_PARTITIONS, "no"),))
+    """A saved plan has no specs: its refusals still give findings, and its notices give none."""
+    refused, ignored = Issue(Reason.FEWER_PARTITIONS, "no"), Issue(Reason.IGNORED, "no", ("config", "retention.ms"))
+    plan = TopicPlan("orders", topic(), refusals=(refused,), notices=(ignored, Issue(Reason.UNMANAGED, "x")))
     assert [row.drift_class for row in make_findings(plan)] == [DriftClass.REFUSED]
 
 

@@ -444,6 +444,14 @@ def test_a_file_with_a_strange_name_is_named(fleet: Fleet, capsys: pytest.Captur
     assert capsys.readouterr().err == f"error: {fleet.history}: {said}\n    {HINT}\n"
 
 
+def test_a_hidden_file_is_no_run(fleet: Fleet) -> None:
+    """Files that a writer left before it was done, and checksums beside a file, are not read."""
+    fleet.report(0)
+    for name in (".20250131T120000Z.parquet", "_part-0.parquet"):
+        fleet.history.joinpath("runs/date=2025-01-31", name).write_bytes(b"")
+    assert ParquetHistory(str(fleet.history)).list_times() == ["2025-01-31T12:00:00Z"]
+
+
 def test_a_history_replaces_a_previous_report(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     """Both options at once are a usage error."""
     fleet.report(0, "--previous", str(fleet.out), code=Exit.USAGE)

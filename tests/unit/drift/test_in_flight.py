@@ -63,7 +63,7 @@ IN_FLIGHT = topic(replicas=replica_lists("421", "23", "34"), reassigning_partiti
 
 def test_partitions_in_flight_name_their_client_and_time() -> None:
     """A move of topiarist has the batch, owner and time of its record; one of another client, that of the request; one
-    through the Admin API has no time.
+    through the Admin API has no time. Of several partitions the first is the example.
     """
     entry = ("orders", 0, (4, 2))
     ours = requested(entry, topics=(IN_FLIGHT,), batch=BATCH, batch_at_ms=NOW_MS - 20_000)
@@ -76,6 +76,8 @@ def test_partitions_in_flight_name_their_client_and_time() -> None:
     (row,) = rows(state(IN_FLIGHT))
     assert row["actual"] == "1 partition; for example partition 0 on [4, 2, 1]"
     assert "through Kafka's Admin API" in row["message"]
+    (row,) = rows(requested(("orders", 2, (4, 3)), ("orders", 1, (2, 4))))
+    assert row["actual"] == "2 partitions; for example partition 1 on [2, 3], to [2, 4]"
 
 
 def test_targets_of_a_topic_are_those_of_its_own_entries() -> None:

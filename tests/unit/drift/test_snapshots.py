@@ -230,12 +230,12 @@ def test_without_its_first_row_nothing_of_a_file_counts(tmp_path: Path, content:
 
 
 def test_an_unusable_file_is_named_by_what_ends_its_read(tmp_path: Path) -> None:
-    """A broken row before is an error of that row alone."""
+    """Broken rows before are errors of those rows alone."""
     path = tmp_path / "eu.jsonl"
     data = write_snapshot(tmp_path, "eu", cluster_state("eu", owned_topic("a"))).read_bytes()
 
     def lines() -> Iterator[bytes]:
-        yield from [data.splitlines(keepends=True)[0], b"?\n"]
+        yield from [data.splitlines(keepends=True)[0], b"?\n", b"?\n"]
         raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, "found a row of more than 1 MiB")
 
     file = SnapshotFile(SNAPSHOT_TIME, str(path), 1)
@@ -243,7 +243,7 @@ def test_an_unusable_file_is_named_by_what_ends_its_read(tmp_path: Path) -> None
     found = read_snapshot(file, lines(), PROD_CLUSTER, equal_topics, CachingReader())
     assert found.state is None
     assert found.problem == f"found a row of more than 1 MiB ({path})"
-    assert [row.line for row in found.invalid_rows] == [2, 0]
+    assert [row.line for row in found.invalid_rows] == [2, 3, 0]
 
 
 def test_a_file_that_cannot_be_opened_is_no_content(tmp_path: Path) -> None:

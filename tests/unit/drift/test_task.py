@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -248,12 +250,25 @@ def test_results_come_in_order_and_the_largest_part_begins(monkeypatch: pytest.M
     assert log.read_text() == "us ap eu "
 
 
-def test_more_processes_than_clusters_at_a_time_read_one_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Live clusters are shared by the processes, and each process reads one of them at least."""
-    monkeypatch.setattr(module, "MAX_PARALLEL_CLUSTERS", 1)
-    replace_work(monkeypatch, lambda name: None)
-    results = [*run_in_processes([Part(name, LIVE) for name in POOLED], SHIPPED_TO_POOL, 2, tmp_path)]
+@pytest.mark.parametrize(("at_a_time", "is_live", "each"), [(1, True, "1"), (7, True, "3"), (7, False, "1")])
+def test_live_clusters_at_a_time_are_shared_by_the_processes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at_a_time: int, is_live: bool, each: str
+) -> None:
+    """Each of two processes reads its half of them at the same time, and one at least; snapshots one by one."""
+    monkeypatch.setattr(module, "MAX_PARALLEL_CLUSTERS", at_a_time)
+    log = tmp_path / "log"
+
+    def work(parts: Iterable[Part], *given: Any) -> Iterator[ClusterResult]:
+        *_, parallel = given
+        for part in parts:
+            log.open("a").write(f"{parallel} ")
+            yield ClusterResult(part.cluster)
+
+    monkeypatch.setattr(module, "work", work)
+    parts = [Part(name, LIVE) for name in POOLED] if is_live else make_parts(tmp_path)
+    results = [*run_in_processes(parts, SHIPPED_TO_POOL, 2, tmp_path)]
     assert [result.cluster for result in results] == [*POOLED]
+    assert log.read_text().split() == [each] * len(POOLED)
 
 
 @pytest.mark.timeout(600)
@@ -343,6 +358,24 @@ def test_an_unexpected_error_names_its_cluster(monkeypatch: pytest.MonkeyPatch, 
     replace_work(monkeypatch, act)
     with pytest.raises(RuntimeError, match=r"^eu: (.|\n)*ValueError: a defect"):
         list(run_in_processes(make_parts(tmp_path), SHIPPED_TO_POOL, 2, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(OSError(errno.ENOSPC, "no space left"), "no space left"), (OSError("is closed"), "is closed")]
+)
+def test_results_that_cannot_be_written_name_their_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: OSError, words: str
+) -> None:
+    """The error has the file of the process, and the words of the system or those of Python."""
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    replace_work(monkeypatch, lambda name: None)
+    monkeypatch.setattr(pickle, "dump", fail)
+    with pytest.raises(TopiaristError) as raised:
+        list(run_in_processes(make_parts(tmp_path), SHIPPED_TO_POOL, 1, tmp_path))
+    assert (raised.value.reason, raised.value.message) == (Reason.UNWRITABLE, f"{tmp_path}/results-0: {words}")
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])

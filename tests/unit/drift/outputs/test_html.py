@@ -180,6 +180,19 @@ def test_a_text_that_is_far_too_long_is_cut(tmp_path: Path) -> None:
     assert read_rows(tmp_path / "report")[0]["actual"] == "x" * 100_000
 
 
+def test_a_config_value_has_its_unit_beside_it(tmp_path: Path) -> None:
+    """The unit depends on the key, which a field has after ``config.``; a missing value stays so."""
+    ((topic, one),) = generated_reports.make_findings(2, 2)["prod-eu-0000"] or ()
+    finding = one._replace(
+        drift_class=DriftClass.CONFIG, field="config.local.retention.ms", expected="-2", actual="604800000"
+    )
+    absent = finding._replace(field="config.segment.bytes", expected="1024", actual=None)
+    generated_reports.write_report(tmp_path / "report", {"eu": [(topic, finding), (topic, absent)]})
+    page = generated_reports.page_path(tmp_path / "report").read_text()
+    found = [(row["expected"], row["actual"]) for row in rows(page)]
+    assert sorted(found) == [("-2 (as retention.ms)", "604800000 (7 days)"), ("1024 (1 KiB)", None)]
+
+
 @pytest.mark.slow
 def test_of_too_many_findings_what_is_rare_is_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With too many findings, the page has all critical findings, all of the small groups, and an equal number of each

@@ -214,7 +214,9 @@ def test_sources_have_lines_where_a_task_can_read_them(place: Place, tmp_path: P
 
 
 def test_every_part_reaches_a_task_with_its_lines(place: Place, tmp_path: Path) -> None:
-    """Each part is distributed once, with the lines of its own snapshot; one without a snapshot is too."""
+    """Each part is distributed once, with the lines of its own snapshot; one without a snapshot is too. The content of
+    a file in a store is beside its part.
+    """
     inventory = open_all_kinds(place, tmp_path)
     table: Any = distribute_parts(place.spark, inventory, [*parts_of(inventory), Part("gone", None)])  # type: ignore[arg-type]
     topics = {"ap": ["a"], "eu": ["a", "b"], "us": ["a"]}
@@ -222,6 +224,8 @@ def test_every_part_reaches_a_task_with_its_lines(place: Place, tmp_path: Path) 
         "gone": None,
         **{name: [drop_nulls(json.loads(line)) for line in lines_of(name, *each)] for name, each in topics.items()},
     }
+    data = {row.cluster: row.data for row in table.collect() if row.part}
+    assert data == {"ap": None, "eu": None, "gone": None, "us": (place.store / "files" / "us.jsonl").read_bytes()}
 
 
 def parts_in(table: Any) -> Iterator[Part]:
