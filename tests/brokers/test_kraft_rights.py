@@ -241,7 +241,7 @@ def test_a_first_write_that_fails_for_good_leaves_nothing(guarded: Guarded, may_
     access = guarded.grant(WRITING - {WRITE_RECORDS} | right)
     said = refusal(lambda: change(access))
     left = guarded.clients.describe([guarded.records.name])[guarded.records.name]
-    assert (left is None, "was deleted again" in said, "is left empty" in said) == (
+    assert (left is None, "was deleted again" in said, "stays empty" in said) == (
         may_delete,
         may_delete,
         not may_delete,

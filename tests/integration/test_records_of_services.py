@@ -150,7 +150,7 @@ def test_a_topic_whose_first_commit_fails_for_good_is_not_left(may_delete: bool)
         list(kafka.apply(plan))
     assert caught.value.reason is Reason.NO_PERMISSION
     assert (RECORDS in kafka.cluster.topics) is not may_delete
-    left = "was deleted again" if may_delete else "is left empty"
+    left = "was deleted again" if may_delete else "stays empty"
     assert f"the topic {RECORDS}, made for it, {left}" in caught.value.message
     kafka.always = lambda name, now: None
     assert [each.result for each in kafka.apply(kafka.plan(NEW))] == [Result.DONE]

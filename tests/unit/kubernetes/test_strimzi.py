@@ -475,7 +475,7 @@ async def test_the_definition_may_come_later_and_go() -> None:
     assert problem
     assert problem.reason is Reason.PREREQUISITE_MISSING
     assert str(problem).startswith("the API server does not serve KafkaTopics (kafkatopics.kafka.strimzi.io): install")
-    assert problem.hint.startswith("install Strimzi's definition")
+    assert problem.hint.startswith("install Strimzi's CRD")
     given = resource_bodies.kafka_topic("orders")
     server.bodies = [
         {
