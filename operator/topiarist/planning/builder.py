@@ -381,11 +381,14 @@ class TopicPlanBuilder(Struct):
         return bool(errors)
 
     def notice_ignored_configs(self) -> None:
-        """Add a notice for each config of the spec that the Kafka version of the cluster has dropped."""
+        """Add a notice for each config of the spec that the Kafka version of the cluster has dropped.
+
+        None for one that the manifest ignores: that notice would say that the values differ.
+        """
         if DEPRECATED_CONFIGS.isdisjoint(self.spec.config):
             return  # only a deprecated config can be dropped
         for key, text in self.spec.config.items():
-            if self.context.is_ignored(key):
+            if self.context.is_ignored(key) and f"config.{key}" not in self.spec.ignored_fields:
                 message = f"{key} {text}: {config_rules.dropped_message(key)}"
                 self.add_notice(Reason.IGNORED, message, ("config", key))
 

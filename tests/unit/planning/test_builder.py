@@ -83,6 +83,8 @@ def test_a_manifest_may_keep_a_dropped_name() -> None:
     assert (refusal_reasons(existing), notice_reasons(existing)) == ([], ["Ignored"])
     assert existing.notices[0].message == f"{OLD_NAME} false: Kafka has dropped it: ignored from 4.0"
     assert make_findings(existing) == ()
+    ignored = spec(config={OLD_NAME: False, "retention.ms": 5}, ignore=[f"config.{OLD_NAME}"])
+    assert make_findings(plan_single_topic(kraft(topic(config={"retention.ms": "5"})), ignored)) == ()
     created = plan_single_topic(kraft(), declared)
     assert isinstance(created.changes[0], CreateTopic)
     assert (created.changes[0].config, notice_reasons(created)) == ({"retention.ms": "5"}, ["Ignored"])
