@@ -97,7 +97,8 @@ def test_a_wrong_digest_password_is_told_by_what_it_may_not_do(
     said = capsys.readouterr().err
     assert "no permission to read /admin/delete_topics, /brokers/ids, /brokers/topics" in said
     assert (
-        "give digest user kafka (or its password is wrong: ZooKeeper does not report that for digest) the permission" in said
+        "give digest user kafka (or its password is wrong: ZooKeeper does not report that for digest) the permission"
+        in said
     )
 
 
