@@ -570,5 +570,5 @@ def _may_target(spec: Mapping[str, Any], cluster: Resource) -> bool:
     """
     if not {"clusters", "clusterSelector"} & spec.keys():
         return True
-    wanted = spec.get("clusterSelector", {}).get("matchLabels", {})
+    wanted = spec.get("clusterSelector", {}).get("matchLabels")
     return cluster.name in spec.get("clusters", ()) or (bool(wanted) and has_labels(cluster.labels, wanted))

@@ -301,7 +301,7 @@ class ClusterWorker:
     async def close(self) -> None:
         """Close the session and the thread; call it after the last reconciliation."""
         await self._run_in_thread(self._session.close)
-        self._executor.shutdown(wait=False)
+        self._executor.shutdown()
 
     def new_requests(self) -> Mapping[tuple[str, str], int]:
         """Return the number of requests to the cluster since the last call, by operation and result."""

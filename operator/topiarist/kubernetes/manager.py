@@ -533,4 +533,4 @@ def _definitions_result(lacking: Mapping[str, Definition]) -> ReconcileResult:
     """Return the result of a pass that definitions of another release prevent."""
     message = f"the CRDs in the API server are of another release: {describe_missing(lacking)}"
     hint = "apply those of this release: kubectl apply --server-side -f manifests/crds"
-    return ReconcileResult([], error=TopiaristError(Reason.PREREQUISITE_MISSING, f"{message}: {hint}", hint))
+    return ReconcileResult([], error=TopiaristError(Reason.PREREQUISITE_MISSING, f"{message}: {hint}"))

@@ -336,7 +336,7 @@ def _parse_kafka_topic(
         "apiVersion": body["apiVersion"],
         "kind": KAFKA_TOPIC,
         "metadata": {key: metadata[key] for key in ("name", "namespace", "labels", "annotations") if key in metadata},
-        "spec": _to_texts(_restore_decimals(body.get("spec") or {}, ("spec",), lost)),
+        "spec": _to_texts(_restore_decimals(body.get("spec"), ("spec",), lost)),
     }
     document, left_out = read_kafka_topic(plain, source)
     if source.annotations.get(f"{load.API_GROUP}/{DELETION_POLICY}") == "Delete":

@@ -368,7 +368,7 @@ def told_part(resource: Resource, cluster: str) -> Mapping[str, Any]:
     if resource.kind != KAFKA_TOPIC or ready is None or ready.get("status") == "True":
         return resource.status_on(cluster)
     message = ready.get("message", "").removeprefix(f"{cluster}: ")
-    return {"refusals": [{"reason": ready.get("reason", ""), "message": message}]}
+    return {"refusals": [{"reason": ready.get("reason"), "message": message}]}
 
 
 def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult) -> Iterator[Event]:

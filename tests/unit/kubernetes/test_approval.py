@@ -185,7 +185,9 @@ def test_what_disturbs_needs_the_clusters_word(allowed: list[str]) -> None:
     topic = resource_bodies.topic("orders", partitions=6)
     plan = left(resource_bodies.cluster(allowRisk=allowed), topic, ours())
     assert plan.has_changes is bool(allowed)
-    assert [found.reason for found in plan.topics[0].refusals] == ([] if allowed else [Reason.DISRUPTIVE])
+    hint = "to allow this, set allowRisk: [Disruptive] in the Cluster"
+    refused = [] if allowed else [(Reason.DISRUPTIVE, hint)]
+    assert [(found.reason, found.hint) for found in plan.topics[0].refusals] == refused
     assert left(resource_bodies.cluster(), topic, ours()).has_changes
 
 

@@ -275,6 +275,16 @@ def test_of_two_that_came_in_one_second_the_one_of_the_pass_before_keeps_it(uids
     assert winners([second], {uids[0]}) == (["second"], {uids[1]})
 
 
+def test_who_may_not_declare_a_topic_does_not_hold_it() -> None:
+    """Or its claim would be that of the pass before when its namespace is allowed."""
+    spec = spec_of(resource_bodies.cluster())
+    topic = resource_bodies.topic("orders", meta={"namespace": "other"})
+    assert topic.manifest is not None
+    found = select_candidates(spec, "shop", [build_candidate(topic, merge(topic.manifest, spec))], {})
+    assert [issue.reason for each in found for issue in each.refusals] == [Reason.NOT_ALLOWED]
+    assert find_holders(found, (), ()) == set()
+
+
 class Kept(Store):
     """A store that records the clusters marked since the last call of ``marked``."""
 

@@ -180,6 +180,14 @@ async def test_a_watch_asks_for_bookmarks_and_is_not_counted() -> None:
 
 
 @real_time
+async def test_any_number_of_watches_are_open_at_once() -> None:
+    """Each watched namespace has two; a pool of a hundred connections would leave the others without events."""
+    async with serving(streaming(event(), ends=False)) as (api, _login), asyncio.timeout(30):
+        watches = [api.watch(f"/namespaces/n{number}/topics", "5") for number in range(101)]
+        assert len(await asyncio.gather(*map(anext, watches))) == 101
+
+
+@real_time
 async def test_a_list_is_read_to_its_last_page() -> None:
     """The client reads a list to its last page, each page with the token of the previous page."""
 

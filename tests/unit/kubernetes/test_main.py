@@ -739,6 +739,12 @@ def test_lines_for_people() -> None:
     assert not any("noise" in line or "never" in line for line in others)
 
 
+def test_only_errors_are_logged_if_no_more_is_asked_for() -> None:
+    """Of kopf too."""
+    program = f'{PROGRAM}logging.getLogger("kopf.objects").warning("noise")'
+    assert [line for line in logged("text", "error", program=program) if "noise" in line or "WARNING" in line] == []
+
+
 def test_a_record_that_another_handler_has_formatted_gets_the_same_line() -> None:
     """The fields that formatting adds to a record are not appended as known of it."""
     record = logging.makeLogRecord({"msg": "done", "cluster": "prod"})

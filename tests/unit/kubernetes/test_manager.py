@@ -293,6 +293,15 @@ async def test_refusals_are_told_once_by_an_event() -> None:
 
 
 @virtual_time
+async def test_a_refusal_that_comes_back_is_told_again() -> None:
+    """Also if no pass between the two finds the status as it was written."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+    for state in (SyncState.REFUSED, SyncState.SYNCED, SyncState.REFUSED):
+        await world.passes(make_result(world.topic("orders"), state))
+    assert world.server.events == ["orders DataLoss"] * 2
+
+
+@virtual_time
 async def test_a_cluster_tells_of_its_topic_of_records() -> None:
     """An Event of the Cluster has what the topic of records lacks."""
     world = World(resource_bodies.cluster())

@@ -419,6 +419,22 @@ def test_a_topic_that_a_reassignment_names_is_planned_each_time(field: str) -> N
     assert found == [["orders", "pay"], ["orders"], ["orders"], ["orders"], []]
 
 
+def test_a_topic_that_was_written_is_planned_again() -> None:
+    """Also if the next read still shows it as it was before the write: it may not have been made."""
+
+    class Late(MemoryCluster):
+        def read(self) -> ClusterState:
+            return first
+
+    first = builders.state(owned_topic("orders"))
+    topic = resource_bodies.topic("orders", config={"flush.ms": 7})
+    request = make_request(resource_bodies.cluster(), topic, plan_cache=PlanCache())
+    for _ in range(2):
+        view = reconcile_topics(Late(first), request)["orders"]
+        assert view.state is SyncState.SYNCED
+        assert view.plan is not None
+
+
 def test_another_spec_breaks_the_quiet() -> None:
     """Another spec object causes a new plan, also if it is equal."""
     state, cluster, run = shared()

@@ -277,6 +277,16 @@ def test_a_refusal_in_the_status_of_a_kafka_topic_is_known() -> None:
     assert reasons([*topic_events("prod", told_part(topic, "prod"), other)]) == [("ResourceConflict", True)]
 
 
+@pytest.mark.parametrize("field", ["reason", "message"])
+def test_a_condition_of_another_operator_may_lack_a_field(field: str) -> None:
+    """It then tells of no refusal of topiarist."""
+    ready = {"type": "Ready", "status": "False", "reason": "DataLoss", "message": "prod: because of DataLoss"}
+    del ready[field]
+    topic = resource_bodies.kafka_topic("orders", status={"conditions": [ready]})
+    found = make_result(topic, SyncState.REFUSED, Reason.DATA_LOSS)
+    assert reasons([*topic_events("prod", told_part(topic, "prod"), found)]) == [("DataLoss", True)]
+
+
 def test_drift_and_its_end_are_told_once() -> None:
     """Drift and its end each yield one Event, also if another client ended it."""
     stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), builders.state())

@@ -19,7 +19,7 @@ from topiarist.kubernetes.approval import annotation_errors
 from topiarist.kubernetes.cache import Store, build_candidate, select_candidates
 from topiarist.kubernetes.client import ApiError, KubernetesClient
 from topiarist.kubernetes.cluster_worker import ClusterWorker
-from topiarist.kubernetes.informer import KafkaTopicInformers
+from topiarist.kubernetes.informer import Definition, KafkaTopicInformers
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState
 from topiarist.kubernetes.resources import (
@@ -93,14 +93,24 @@ def test_what_cannot_be_mapped_is_an_error(spec: dict[str, Any], words: str) -> 
     found = resource_bodies.kafka_topic("orders", **spec)
     assert found.manifest is None
     assert any(words in each.message for each in found.errors), found.errors
+    assert {each.path[0] for each in found.errors} == {"spec"}
+
+
+def test_a_kafka_topic_without_a_spec_has_the_defaults_of_its_cluster() -> None:
+    """Strimzi's definition requires none."""
+    body = resource_bodies.body("KafkaTopic", "orders", {}, labels={"strimzi.io/cluster": "prod"})
+    del body["spec"]
+    found = parse_resource({**body, "apiVersion": "kafka.strimzi.io/v1"})
+    assert spec_of(found) == {"clusters": ["prod"]}
 
 
 def test_a_body_is_mapped_once() -> None:
     """A change of the status keeps the manifest, so that nothing is planned anew."""
-    first = resource_bodies.kafka_topic("orders", config={"retention.ms": 1000})
+    spec: dict[str, Any] = {"partitions": 3, "replicas": 3, "config": {"retention.ms": 1000}}
+    first = resource_bodies.kafka_topic("orders", **spec)
     meta = {"name": "orders", "namespace": "shop", "uid": first.uid, "resourceVersion": "9000", "generation": 1}
     meta |= {"creationTimestamp": first.created, "labels": dict(first.labels)}
-    body = {"metadata": meta, "spec": dict(first.raw_spec), "status": {"topicName": "orders", "replicasChange": {}}}
+    body = {"metadata": meta, "spec": spec, "status": {"topicName": "orders", "replicasChange": {}}}
     again = parse_item("KafkaTopic", body, first, api_version="kafka.strimzi.io/v1")
     assert again.manifest is first.manifest
     assert again.status == {"topicName": "orders"}
@@ -199,6 +209,8 @@ def test_a_topic_of_a_cluster_without_topics_is_refused() -> None:
     found = select_candidates(spec, "shop", store.candidates("prod"), {})
     refused = {each.resource.kind: [issue.reason for issue in each.refusals] for each in found}
     assert refused == {"KafkaTopic": [], "Topic": [Reason.NOT_ALLOWED]}
+    (hint,) = (issue.hint for each in found for issue in each.refusals)
+    assert hint == "declare a KafkaTopic, or add Topic to spec.sources"
 
 
 # Their operator.
@@ -342,11 +354,12 @@ def test_the_condition_is_one_that_users_of_strimzi_know(
     assert (condition["type"], condition["status"], condition["reason"]) == expected
 
 
-def test_a_paused_status_keeps_the_generation_of_before() -> None:
+@pytest.mark.parametrize(("before", "generation"), [({"observedGeneration": 4}, 4), ({}, 0)])
+def test_a_paused_status_keeps_the_generation_of_before(before: dict[str, Any], generation: int) -> None:
     """As in Strimzi: the new spec was not seen to."""
     paused = {"annotations": {"strimzi.io/pause-reconciliation": "true"}, "generation": 7}
-    found = resource_bodies.kafka_topic("orders", status={"observedGeneration": 4}, meta=paused)
-    assert status_of(found, SyncState.OBSERVED)["observedGeneration"] == 4
+    found = resource_bodies.kafka_topic("orders", status=before, meta=paused)
+    assert status_of(found, SyncState.OBSERVED)["observedGeneration"] == generation
 
 
 def test_a_status_is_equal_while_nothing_changes() -> None:
@@ -388,7 +401,8 @@ def test_another_operator_shows_by_a_status_or_strimzis_finalizer(
     manager: str, fields: dict[str, Any], times: tuple[str, str]
 ) -> None:
     """Neither users' changes nor topiarist's own writes are a sign of one; of several writes the last one counts."""
-    writes = [{"manager": manager, "time": at(second), "fieldsV1": fields} for second in (3, 5, 4)]
+    untimed: dict[str, Any] = {"manager": manager, "fieldsV1": fields}
+    writes = [untimed, *({**untimed, "time": at(second)} for second in (3, 5, 4))]
     found = resource_bodies.kafka_topic("orders", meta={"managedFields": writes})
     assert (found.told_at, found.foreign_at) == times
 
@@ -535,8 +549,10 @@ async def test_a_topic_operator_is_where_it_watches() -> None:
         ("c", {"userOperator": {}}),
     ]
     server.kafkas["/apis/kafka.strimzi.io/v1beta2/kafkas"] = [
-        {"metadata": {"name": name, "namespace": "shop"}, "spec": {"entityOperator": of}} for name, of in operators
-    ] + [{"metadata": {"name": "d", "namespace": "shop"}, "spec": {}}]
+        *({"metadata": {"name": name, "namespace": "shop"}, "spec": {"entityOperator": of}} for name, of in operators),
+        {"metadata": {"name": "d", "namespace": "shop"}, "spec": {}},
+        {"metadata": {"name": "e", "namespace": "shop"}},
+    ]
     assert await informers_of(server, store_of()).operators() == {("shop", "a"), ("pay", "b")}
     assert await informers_of(Server(), store_of()).operators() == set()
 
@@ -548,6 +564,7 @@ def test_a_candidate_of_a_kafka_topic_has_its_sizes() -> None:
         store = store_of(resource_bodies.cluster(defaults=defaults, **SOURCES), found)
         (candidate,) = store.candidates("prod")
         assert [each.reason for each in candidate.refusals] == reasons
+        assert all(each.hint for each in candidate.refusals)
         assert candidate == build_candidate(found, candidate.spec)
 
 
@@ -670,6 +687,41 @@ async def test_a_kafka_topic_of_another_operator_is_not_touched() -> None:
     assert sorted(api.events) == ["orders StrimziActive", "prod StrimziActive"]
     (alarm,) = (each for each in api.cluster["status"]["conditions"] if each["type"] == "StrimziActive")
     assert alarm["message"] == "Strimzi has it; KafkaTopics that are left to it: 1"
+
+
+@virtual_time
+async def test_a_write_of_another_operator_repeats_no_event() -> None:
+    """The status of its KafkaTopic never says what was posted."""
+    api = Api(resource_bodies.kafka_topic("orders"))
+    manager = await passes_over(api, ACTIVE)
+    passes = Passes(manager)
+    passes.verdict = ACTIVE
+    for _ in range(2):
+        manager.store.upsert(parse_resource(api._changed(status={"topicName": "orders"})))
+        await manager._reconcile("prod", cast(ClusterWorker, passes))
+    assert api.events.count("orders StrimziActive") == 1
+
+
+@virtual_time
+async def test_a_kafka_topic_in_step_is_not_looked_at_again() -> None:
+    """Ten thousand of them cost a pass nothing; one that no pass plans is looked at by each."""
+    for kafka_topic, count in (
+        (resource_bodies.kafka_topic("orders"), 0),
+        (resource_bodies.kafka_topic("orders", color="red"), 1),
+        (resource_bodies.kafka_topic("orders", meta=HELD_BY_STRIMZI), 0),
+    ):
+        manager = await passes_over(Api(kafka_topic), MINE)
+        assert len([*manager._changed_kafka_topics("prod", manager.store.verdicts["prod"])]) == count
+
+
+@virtual_time
+async def test_a_kafka_topic_that_no_pass_has_judged_is_not_touched() -> None:
+    """As while the definitions in the API server prevent every pass."""
+    api = Api(resource_bodies.kafka_topic("orders", meta=HELD_BY_STRIMZI))
+    manager = await passes_over(api)
+    manager.set_definitions({"Topic": Definition("topics", ("status.clusters",), {"properties": {}})})
+    await manager._reconcile("prod", cast(ClusterWorker, Passes(manager)))
+    assert api.writes == []
 
 
 @virtual_time

@@ -296,6 +296,15 @@ def test_a_cluster_that_will_not_come_by_itself() -> None:
     assert told(status_of(topic, {"prod": None}, {"prod": wrong})) == ("False", "False", "True", "WrongCluster")
 
 
+@pytest.mark.parametrize("reason", [Reason.WRONG_CLUSTER, Reason.CLUSTER_CONFLICT])
+def test_a_topic_of_a_refused_cluster_is_not_ready(reason: Reason) -> None:
+    """Unlike in an outage: its state may be that on another Kafka cluster."""
+    topic = resource_bodies.topic("orders")
+    known = resource_bodies.updated_body(topic, status=status_of(topic, {"prod": make_result(topic, SyncState.SYNCED)}))
+    status = status_of(known, {"prod": None}, {"prod": TopiaristError(reason, "so")}, LATER)
+    assert told(status) == ("False", "False", "True", reason.value)
+
+
 def test_why_a_cluster_cannot_be_seen_may_change() -> None:
     """The newest reason of an outage counts; the same reason with another message causes no write."""
     topic = resource_bodies.topic("orders")
@@ -427,6 +436,14 @@ def test_a_long_plan_is_cut_at_the_limit_of_its_schema() -> None:
     plan = TopicPlan("orders", changes=(create,), observe_only=True, spec=found.candidate.spec)
     (part,) = status_of(topic, {"prod": found._replace(plan=plan)})["clusters"]
     assert len(part["plan"]) == 65_536
+
+
+def test_a_topic_that_waits_without_a_change_has_nothing_pending() -> None:
+    """Its refusals alone say for what it waits."""
+    topic = resource_bodies.topic("orders")
+    found = make_result(topic, SyncState.WAITING)
+    (part,) = status_of(topic, {"prod": found._replace(plan=TopicPlan("orders", refusals=found.refusals))})["clusters"]
+    assert "pending" not in part
 
 
 @pytest.mark.parametrize("state", SyncState)
@@ -682,6 +699,14 @@ def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
         assert applied_clusters(leaving, {name: make_result(topic, state)}) == ["a"]
     named = resource_bodies.topic("orders", clusters=["b"], status=status, meta={"uid": topic.uid, "generation": 2})
     assert [part["name"] for part in status_of(named, {"b": make_result(named, SyncState.SYNCED)})["clusters"]] == ["b"]
+
+
+@pytest.mark.parametrize("state", SyncState)
+def test_a_topic_is_applied_where_it_is_as_asked(state: SyncState) -> None:
+    """Also if its new partitions are not initialized yet."""
+    topic = resource_bodies.topic("orders")
+    applied = applied_clusters(topic, {"a": make_result(topic, state)})
+    assert applied == (["a"] if state in (SyncState.SYNCED, SyncState.CHANGED) else [])
 
 
 def test_the_parts_by_cluster() -> None:
