@@ -216,6 +216,18 @@ def test_a_sample_without_tests_is_an_error(package: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_test_that_fails_without_a_change_ends_the_draw(package: Path) -> None:
+    """A test that fails only as a draw runs it, here beside its thread, would kill every mutant."""
+    (package / "tests/unit/small/test_small.py").write_text(
+        "import threading\nfrom topiarist.small import is_large\n\n\n"
+        "def test_is_large():\n    assert is_large(4) and threading.active_count() == 1\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(SystemExit, match=r"test_is_large fails in memory without any mutant"):
+        run_group("small", 5, 1, 1, package)
+
+
+@pytest.mark.slow
 def test_a_function_that_always_fails_must_be_noticed(package: Path) -> None:
     """Before the sample, a function fails on purpose: tests that do not notice it would notice no change in memory."""
     (package / "tests/unit/small/test_small.py").write_text(

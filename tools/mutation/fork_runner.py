@@ -25,7 +25,10 @@ LIBRARIES = (
 )
 
 MEMORY_BYTES = 3 << 30
-"""Address space of a child: a mutant that allocates without end fails, and the machine goes on."""
+"""Data of a child: a mutant that allocates without end fails, and the machine goes on.
+
+Not its address space: the JVM of a test's ZooKeeper reserves more than that.
+"""
 
 _POLL_INTERVAL_S = 0.005
 
@@ -46,7 +49,7 @@ def _run_tests(request: Mapping[str, Any]) -> int:
     """Run pytest once in the child process and return its exit code."""
     os.setsid()
     if request["has_limits"]:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     os.environ.update(request["variables"])
     for number, name in ((0, os.devnull), (1, request["output"]), (2, request["output"])):
         opened = os.open(name, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

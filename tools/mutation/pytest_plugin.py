@@ -189,7 +189,7 @@ def _run_child(
     """Run tests under a mutant until one fails, and end the process with the code that pytest ends with."""
     os.setsid()
     threading.Thread(target=_end_waiting_test, daemon=True).start()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     code = 70
     try:
         _replace_code(request["path"], request["sources"], functions)

@@ -224,7 +224,16 @@ class WorkspacePool:
         self._is_served = True
 
     def check_control(self, mutants: Sequence[Mutant]) -> None:
-        """Raise ``SystemExit`` unless the tests notice one of five functions that always fail in memory."""
+        """Raise ``SystemExit`` unless the tests pass in memory without a change, and notice one that always fails.
+
+        Five functions that always fail are tried. A test that fails as it is run here would kill every mutant.
+        """
+        module, tests = mutants[0].module, self._traces.tests
+        halves = [tests[number :: len(self._workspaces)] for number in range(len(self._workspaces))]
+        if failures := [*filter(None, self._executor.map(lambda half: self._run_in_memory(module, half), halves))]:
+            raise SystemExit(
+                "\n".join(f"{failure} fails in memory without any mutant: fix it first" for failure in failures)
+            )
         in_memory = (
             (mutant, tests)
             for mutant in mutants
@@ -294,6 +303,14 @@ class WorkspacePool:
             self._killing_tests[mutant.module] = [name, *(killer for killer in killers if killer != name)]
             self._previous_results.record(mutant.name, name)
         return failure
+
+    def _run_in_memory(self, module: str, tests: Sequence[str]) -> str | None:
+        """Return the first of the tests that fails in memory without a change; None if all pass."""
+        if not tests:
+            return None
+        with self._borrow_workspace() as workspace:
+            source = workspace.read_source(module)
+            return workspace.first_failure_of_functions(tests, self._limit(tests), module, (source, source))
 
     def _run_unmutated(self, tests: Sequence[str]) -> str | None:
         """Return the first of the tests that fails without a mutant; None if all pass."""
