@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -39,8 +39,9 @@ class Listener:
                 self.send_header("Content-Length", str(len(text.encode())))
                 if 300 <= status < 400:
                     self.send_header("Location", "/elsewhere")
-                self.end_headers()
-                self.wfile.write(text.encode())
+                with suppress(ConnectionError):  # who waited for a silent listener has gone
+                    self.end_headers()
+                    self.wfile.write(text.encode())
 
             def log_message(self, *_: Any) -> None:
                 return
