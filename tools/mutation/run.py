@@ -230,7 +230,7 @@ class WorkspacePool:
         """
         module, tests = mutants[0].module, self._traces.tests
         halves = [tests[number :: len(self._workspaces)] for number in range(len(self._workspaces))]
-        if failures := [*filter(None, self._executor.map(lambda half: self._run_in_memory(module, half), halves))]:
+        if failures := [*filter(None, self._executor.map(lambda half: self._run_in_memory(half, module, str), halves))]:
             raise SystemExit(
                 "\n".join(f"{failure} fails in memory without any mutant: fix it first" for failure in failures)
             )
@@ -244,10 +244,7 @@ class WorkspacePool:
         tried = 0
         for mutant, tests in islice(in_memory, 5):
             tried += 1
-            with self._borrow_workspace() as workspace:
-                original = workspace.read_source(mutant.module)
-                sources = original, mutant.failing_source(original)
-                failure = workspace.first_failure_of_functions(tests, self._limit(tests), mutant.module, sources)
+            failure = self._run_in_memory(tests, mutant.module, mutant.failing_source)
             if failure and self.is_test(failure):
                 return
         if tried:
@@ -304,13 +301,14 @@ class WorkspacePool:
             self._previous_results.record(mutant.name, name)
         return failure
 
-    def _run_in_memory(self, module: str, tests: Sequence[str]) -> str | None:
-        """Return the first of the tests that fails in memory without a change; None if all pass."""
+    def _run_in_memory(self, tests: Sequence[str], module: str, change: Callable[[str], str]) -> str | None:
+        """Return the first of the tests that fails in memory with a changed module; None if all pass."""
         if not tests:
             return None
         with self._borrow_workspace() as workspace:
-            source = workspace.read_source(module)
-            return workspace.first_failure_of_functions(tests, self._limit(tests), module, (source, source))
+            original = workspace.read_source(module)
+            sources = original, change(original)
+            return workspace.first_failure_of_functions(tests, self._limit(tests), module, sources)
 
     def _run_unmutated(self, tests: Sequence[str]) -> str | None:
         """Return the first of the tests that fails without a mutant; None if all pass."""
