@@ -152,6 +152,25 @@ def test_diagrams_are_drawn(page: Page, address: str, name: str) -> None:
     assert "Syntax error" not in page.content()
 
 
+COVERED = """() => [...document.querySelectorAll("pre")].filter(block => {
+  const code = block.querySelector("code"), button = block.querySelector("button[data-md-type=copy]").getBoundingClientRect();
+  code.scrollLeft = code.scrollWidth;
+  const text = document.createRange();
+  text.selectNodeContents(code);
+  return [...text.getClientRects()].some(line =>
+    line.width && line.right > button.left && line.left < button.right && line.bottom > button.top && line.top < button.bottom);
+}).map(block => block.innerText.slice(0, 80))"""
+
+
+@pytest.mark.parametrize("name", ["index.html", "docs/quickstart.html"])
+def test_the_copy_button_never_covers_the_end_of_a_line(page: Page, address: str, name: str) -> None:
+    """On a phone a reader scrolls the end of a long line clear of it."""
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.goto(f"{address}/{name}")
+    expect(page.locator("button[data-md-type=copy]").first).to_be_attached()
+    assert page.evaluate(COVERED) == []
+
+
 def test_every_page_of_the_list_for_machines_is_there(site: Path) -> None:
     """llms.txt names each page of the index, with its content."""
     lines = [line for line in (site / "llms.txt").read_text().splitlines() if line.startswith("- ")]
