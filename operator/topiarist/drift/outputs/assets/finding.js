@@ -21,7 +21,7 @@ const reason = (row) => [row.message, row.explanation, row.hint].filter(Boolean)
 
 // What the difference does now, in words.
 const EFFECT_WORDS = {
-  DataLoss: "data is lost", Availability: "clients fail", Cost: "it costs", Order: "order changes", None: "nothing",
+  DataLoss: "data or copies are lost", Availability: "clients fail", Cost: "it costs", Order: "order changes", None: "nothing",
   Unknown: "unknown",
 };
 const effectWord = (row) => (
