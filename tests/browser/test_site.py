@@ -153,12 +153,13 @@ def test_diagrams_are_drawn(page: Page, address: str, name: str) -> None:
 
 
 COVERED = """() => [...document.querySelectorAll("pre")].filter(block => {
-  const code = block.querySelector("code"), button = block.querySelector("button[data-md-type=copy]").getBoundingClientRect();
+  const code = block.querySelector("code");
+  const button = block.querySelector("button[data-md-type=copy]").getBoundingClientRect();
   code.scrollLeft = code.scrollWidth;
   const text = document.createRange();
   text.selectNodeContents(code);
-  return [...text.getClientRects()].some(line =>
-    line.width && line.right > button.left && line.left < button.right && line.bottom > button.top && line.top < button.bottom);
+  return [...text.getClientRects()].some(line => line.width && line.right > button.left && line.left < button.right
+    && line.bottom > button.top && line.top < button.bottom);
 }).map(block => block.innerText.slice(0, 80))"""
 
 

@@ -13,7 +13,9 @@ import json
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -92,13 +94,12 @@ def unexplained(finds: Collection[str], explanations: Collection[str]) -> list[s
     return [find for find in finds if sum(fnmatch.fnmatchcase(find, pattern) for pattern in explanations) != 1]
 
 
-def _explore_way(name: str, way: Way) -> tuple[Record, list[str]]:
+def _explore_way(name: str, way: Way, workers: Executor) -> tuple[Record, list[str]]:
     """Return the record of now, and a sentence for each failure."""
     found: dict[str, Any] = {}
     schedules: dict[str, tuple[str, ...]] = {}
     failures = []
-    for bound in way.bounds:
-        exploration = way.explore(bound)
+    for bound, exploration in zip(way.bounds, workers.map(partial(_explore, name), way.bounds), strict=True):
         print(
             f"{name}: {bound}: {exploration.states:,} states, {exploration.seconds:.1f} s", file=sys.stderr, flush=True
         )
@@ -108,14 +109,27 @@ def _explore_way(name: str, way: Way) -> tuple[Record, list[str]]:
         for find, schedule in exploration.finds.items():
             schedules[find] = min(schedules.get(find, schedule), schedule, key=len)
     faults = {}
-    for fault_name, fault in way.faults.items():
-        shown = way.find_planted_fault(fault_name, found[fault.bound]["finds"])
+    known = [found[fault.bound]["finds"] for fault in way.faults.values()]
+    for fault, shown in zip(
+        way.faults, workers.map(partial(_find_planted_fault, name), way.faults, known), strict=True
+    ):
+        bound = way.faults[fault].bound
         if shown is None:
-            failures.append(f"planted fault: {fault_name}: {fault.bound!r} does not find it")
+            failures.append(f"planted fault: {fault}: {bound!r} does not find it")
         else:
-            faults[fault_name] = {"bound": fault.bound, "find": shown[0], "steps": len(shown) - 1}
+            faults[fault] = {"bound": bound, "find": shown[0], "steps": len(shown) - 1}
     failures.extend(f"finds.toml does not explain: {find}" for find in unexplained(schedules, load_explanations(name)))
     return {"bounds": found, "faults": faults, "schedules": schedules}, failures
+
+
+def _explore(way: str, bound: str) -> Exploration:
+    """Explore a bound in a process of the pool."""
+    return WAYS[way].explore(bound)
+
+
+def _find_planted_fault(way: str, fault: str, known: Collection[str]) -> tuple[str, ...] | None:
+    """Look for a planted fault in a process of the pool."""
+    return WAYS[way].find_planted_fault(fault, known)
 
 
 def compare(now: Record, recorded: Record) -> Iterator[str]:
@@ -137,12 +151,13 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     ways, failures = {}, []
-    for name, way in WAYS.items():
-        ways[name], failed = _explore_way(name, way)
-        failures.extend(failed)
-        if not arguments:
-            changes = compare(ways[name], load_record()[name])
-            failures.extend(f"{each}; if that is meant: make record-interleavings" for each in changes)
+    with ProcessPoolExecutor() as workers:  # a large bound takes up to 5 GiB
+        for name, way in WAYS.items():
+            ways[name], failed = _explore_way(name, way, workers)
+            failures.extend(failed)
+            if not arguments:
+                changes = compare(ways[name], load_record()[name])
+                failures.extend(f"{each}; if that is meant: make record-interleavings" for each in changes)
     if arguments and not failures:
         day = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
         RECORD.write_text(json.dumps({"date": day, "ways": ways}, indent=1) + "\n", encoding="utf-8")
