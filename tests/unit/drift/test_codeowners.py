@@ -146,3 +146,11 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "CODEOWNERS").write_bytes(b"\xff\n")
     with pytest.raises(TopiaristError, match="no UTF-8"):
         load_codeowners(str(tmp_path / "CODEOWNERS"))
+
+
+@pytest.mark.parametrize(("place", "owners"), [(".", ""), (".github", ""), ("docs", ""), (".gitlab", "@shop")])
+def test_the_folder_of_the_file_names_its_host(tmp_path: Path, place: str, owners: str) -> None:
+    """GitLab's syntax counts in its own folder, also without a section; GitHub ignores a pattern with brackets."""
+    (tmp_path / place).mkdir(exist_ok=True)
+    (tmp_path / place / "CODEOWNERS").write_text("*.y[ab]ml @shop\n")
+    assert load_codeowners(str(tmp_path / place / "CODEOWNERS")).find_owners(str(tmp_path / "a.yaml")) == owners

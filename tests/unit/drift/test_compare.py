@@ -136,3 +136,11 @@ def test_risks_are_counted_over_clusters_with_the_worst_first() -> None:
     assert [each["cluster"] for each in dropped["examples"]] == ["c0", "c1", "c2", "c3", "c4"]
     assert dropped["examples"][0] == {"cluster": "c0", "topic": "orders", "value": "1000", "file": None, "line": None}
     assert built["byCluster"] == [{"cluster": f"c{number}", "dropped": 4 if number < 3 else 2} for number in range(6)]
+
+
+def test_configs_with_one_message_are_risks_of_their_own() -> None:
+    """Each config is counted alone, also if the effect and the words about it are those of another one."""
+    risks = UpgradeRisks((4, 4))
+    words = "is removed", "remove it", 2, "orders", "1000", None
+    risks.add_cluster("eu", ClusterUpgrade([ClusterRisk(UpgradeEffect.DROPPED, key, *words) for key in "ab"], {}))
+    assert [(each["config"], each["topics"]) for each in risks.build()["risks"]] == [("a", 2), ("b", 2)]

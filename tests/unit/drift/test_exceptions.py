@@ -126,6 +126,16 @@ def test_an_expired_exception_is_a_finding(fleet: Path, tmp_path: Path) -> None:
     assert "topiarist_drift_expired_exceptions 1\n" in (out / "metrics.prom").read_text()
 
 
+def test_an_exception_accepts_no_finding_about_a_document(fleet: Path, tmp_path: Path) -> None:
+    """A valid exception for all of a topic leaves the finding that another one of this topic has expired."""
+    accept(fleet, "old", until="2025-01-30")
+    accept(fleet, "whole", classes=None, fields=["*"], until="2025-02-28")
+    out = tmp_path / "report"
+    assert run_drift(fleet, out, "-q") == 0
+    assert row_keys(read_rows(out)) == [("", "orders", "expired", "old"), *GUESTS]
+    assert row_keys(read_rows(out, "accepted.jsonl")) == ORDERS
+
+
 def test_accepted_findings_keep_their_age(fleet: Path, tmp_path: Path) -> None:
     """Acceptance resolves nothing, and a finding of an ended exception has the time when it was first seen."""
     out = tmp_path / "report"

@@ -254,20 +254,23 @@ def test_two_reasons_for_one_field_are_one_finding() -> None:
     )
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_the_highest_risk_of_one_field_counts(reverse: bool) -> None:
+@pytest.mark.parametrize(
+    ("reverse", "other_hint", "hints"),
+    [(False, "ask", "ask"), (True, "ask", "ask"), (False, "wait", "ask; wait"), (True, "wait", "wait; ask")],
+)
+def test_the_highest_risk_of_one_field_counts(reverse: bool, other_hint: str, hints: str) -> None:
     """Of two refusals of one key both reasons, messages and hints are kept, each once, and the higher risk."""
     issues = [
-        Issue(reason, reason.value, ("config",), "ask", (UpdateConfig((ConfigItem("x", "1", "2", assessment),)),))
-        for reason, assessment in (
-            (Reason.NOT_ADOPTED, RiskAssessment(Risk.DATA_LOSS, "gone")),
-            (Reason.FROZEN, RiskAssessment(Risk.SAFE)),
+        Issue(reason, reason.value, ("config",), hint, (UpdateConfig((ConfigItem("x", "1", "2", assessment),)),))
+        for reason, hint, assessment in (
+            (Reason.NOT_ADOPTED, "ask", RiskAssessment(Risk.DATA_LOSS, "gone")),
+            (Reason.FROZEN, other_hint, RiskAssessment(Risk.SAFE)),
         )
     ][:: -1 if reverse else 1]
     (row,) = make_findings(TopicPlan("orders", topic(), refusals=tuple(issues), spec=spec()))
     assert (row.field, row.risk, row.explanation) == ("config.x", Risk.DATA_LOSS, "gone")
     assert row.reasons == tuple(issue.reason for issue in issues)
-    assert (row.message, row.hint) == ("; ".join(issue.message for issue in issues), "ask")
+    assert (row.message, row.hint) == ("; ".join(issue.message for issue in issues), hints)
 
 
 def test_explicit_lists_that_differ_are_told_by_partition() -> None:
@@ -309,6 +312,9 @@ def test_ignored_fields_are_reported_only() -> None:
     rows = found(seen, replicaAssignment=[[1], [2], [3]], ignore=["partitions"])
     assert [row[0] for row in rows] == [DriftClass.ASSIGNMENT, DriftClass.REPLICATION_FACTOR, DriftClass.UNMANAGED]
     assert rows[1][4] is PlannedAction.REFUSED
+    partitions = DriftClass.PARTITIONS, "partitions", "5", "3", PlannedAction.REPORTED
+    assert found(state(topic()), partitions=5, ignore=["partitions"]) == [partitions]
+    assert found(state(topic()), partitions=3, ignore=["partitions"]) == []
 
 
 def test_an_absent_topic_has_no_difference_in_what_is_ignored() -> None:

@@ -291,6 +291,18 @@ def test_a_run_without_a_cluster_ends_no_episode(fleet: Fleet) -> None:
     assert times(fleet.report(2, missing="eu")[0]) == ("12", "12", 1, 2, "Unchanged")
 
 
+def test_a_run_without_a_cluster_keeps_what_is_accepted_there(tmp_path: Path) -> None:
+    """An accepted finding of a cluster that one run leaves out is dropped like others, and goes on with its age."""
+    fields = {"topics": ["orders"], "classes": ["missing"], "reason": "moved", "author": "ada", "until": "2025-02-28"}
+    fleet = Fleet(tmp_path, document("DriftException", "orders", **fields))
+    fleet.report(0, missing="eu")
+    fleet.report(1, "--cluster", "us", missing="eu")
+    assert fleet.states()[-1] == ("31T13", "eu", "Dropped")
+    assert read_summary(fleet.out)["findings"]["dropped"] == 0
+    assert fleet.report(2, missing="eu") == []
+    assert [times(row) for row in read_rows(fleet.out, "accepted.jsonl")] == [("12", "12", 1, 2, "Unchanged")]
+
+
 def test_a_history_of_an_earlier_version_is_continued(fleet: Fleet) -> None:
     """Files without the newer columns are read: their findings go on with their age, and none is worse."""
     fleet.report(0, missing="eu us")

@@ -24,6 +24,7 @@ from support.drift.small_fleet import (
 from topiarist.cli.main import run
 from topiarist.drift.findings import FindingSelection, finding_id
 from topiarist.drift.repair import make_exceptions
+from topiarist.model.state import OwnershipRecord
 
 WEEK, MONTH = "604800000", "2592000000"
 BOTH = ["eu", "us"]
@@ -133,6 +134,23 @@ def test_a_plan_has_the_selected_findings_alone(fleet: Path, tmp_path: Path) -> 
     assert (cluster["name"], topic["topic"]) == ("eu", "orders")
     assert json.dumps(topic["changes"]).count("min.insync.replicas") == 1
     assert "retention.ms" not in json.dumps(topic["changes"])
+
+
+def test_a_plan_may_change_a_key_that_was_unmanaged_in_the_report(tmp_path: Path) -> None:
+    """The id of the finding still selects the key if the manifests have decided about it since the report."""
+    topics = [owned_topic("orders", {"flush.ms": "5", "segment.ms": "7"}, record=OwnershipRecord("default"))]
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", *topics))
+    manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"]))
+    run_drift(manifests, tmp_path / "report", "-q")
+    rows = {row["field"]: row for row in read_rows(tmp_path / "report")}
+    assert {row["class"] for row in rows.values()} == {"unmanaged"}
+    write_manifests(manifests, ["eu"], topic_document("orders", ["eu"], unmanagedConfig="Remove"))
+    saved = tmp_path / "plan.json"
+    words = ("--id", rows["config.segment.ms"]["id"], "--out", str(saved))
+    assert fix(manifests, "plan", *words, "--snapshots", str(tmp_path / "snapshots")) == 0
+    (topic,) = json.loads(saved.read_text())["clusters"][0]["topics"]
+    assert "segment.ms" in json.dumps(topic["changes"])
+    assert "flush.ms" not in json.dumps(topic["changes"])
 
 
 def test_a_cause_of_the_report_is_repaired_alone(fleet: Path) -> None:
@@ -259,6 +277,28 @@ def test_a_value_that_an_override_replaces_elsewhere_is_set_where_it_is(
     assert Path("fleet/all.yaml").read_text() == edited != text
 
 
+def test_clusters_with_different_values_get_an_override_each(tmp_path: Path) -> None:
+    """The new overrides follow those of the manifest, and each has all values of its clusters."""
+    for name, retention in (("ap", "60000"), ("eu", MONTH), ("us", "120000")):
+        topic = owned_topic("orders", config={"retention.ms": retention, "min.insync.replicas": "1"})
+        write_snapshot(tmp_path / "snapshots", name, cluster_state(name, topic))
+    own = {"clusters": ["ap"], "config": {"retention.ms": 60000, "min.insync.replicas": 1}}
+    config = {"retention.ms": int(WEEK), "min.insync.replicas": 2}
+    orders = topic_document("orders", ["ap", *BOTH], config=config, overrides=[own])
+    manifests = write_manifests(tmp_path / "manifests", ["ap", *BOTH], orders)
+    run_drift(manifests, tmp_path / "report", "-q")
+    assert fix(manifests, "manifest", "--write") == 0
+    assert keys_after(manifests) == []
+    documents = yaml.safe_load_all((manifests / "all.yaml").read_text())
+    (spec,) = (each["spec"] for each in documents if each["kind"] == "Topic")
+    assert spec["config"] == config | {"min.insync.replicas": 1}
+    assert spec["overrides"][0] == own
+    assert [(each["clusters"], each["config"]) for each in spec["overrides"][1:]] == [
+        (["eu"], {"retention.ms": "30d"}),
+        (["us"], {"retention.ms": "2m"}),
+    ]
+
+
 def test_a_value_that_only_some_clusters_lack_is_for_people(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -314,11 +354,12 @@ def test_a_selection_is_by_each_of_its_fields(selection: FindingSelection, other
 def test_an_exception_never_covers_more_than_was_selected() -> None:
     """Topics share a document only if they have the same clusters: its patterns are a product."""
     rows = [ROW | {"topic": topic, "cluster": cluster} for topic, cluster in (("a", "eu"), ("a", "us"), ("b", "eu"))]
-    rows += [ROW | {"class": "unknown", "topic": ""}]
+    others = ("unknown", ""), ("stuck", ""), ("invalid", "a")
+    rows += [ROW | {"class": drift_class, "topic": topic} for drift_class, topic in others]
     documents, unfixed = make_exceptions(rows, author="ops", until="2027-01-31", reason="why")
     assert [(each["spec"]["clusters"], each["spec"]["topics"]) for each in documents] == [
         (["eu"], ["b"]),
         (["eu", "us"], ["a"]),
     ]
     assert len({each["metadata"]["name"] for each in documents}) == 2
-    assert [each.row["class"] for each in unfixed] == ["unknown"]
+    assert [each.row["class"] for each in unfixed] == ["unknown", "stuck", "invalid"]

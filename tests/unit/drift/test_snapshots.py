@@ -59,6 +59,15 @@ def test_the_newer_of_two_snapshots_counts(manifests: Path, tmp_path: Path, caps
     ]
 
 
+def test_of_two_snapshots_of_one_time_one_counts(manifests: Path, tmp_path: Path) -> None:
+    """The last file by name is compared, and the other one is named as replaced."""
+    state = cluster_state("eu", *map(owned_topic, NAMES))
+    copy = write_snapshot(tmp_path / "snapshots" / "z", "eu", state, file="z.jsonl")
+    assert run_drift(manifests, tmp_path / "report", "--exit-code") == 0
+    (superseded,) = read_summary(tmp_path / "report")["inputs"]["superseded"]
+    assert (superseded["file"], superseded["newer"]) == (str(eu(tmp_path)), str(copy))
+
+
 def test_a_snapshot_of_a_stranger_is_named(manifests: Path, tmp_path: Path) -> None:
     """The summary names a snapshot of a cluster without a document, and the run ignores it."""
     path = write_snapshot(tmp_path / "snapshots", "us", cluster_state("us", owned_topic("clicks")))

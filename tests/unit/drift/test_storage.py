@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,10 +155,17 @@ def test_an_error_of_a_driver_is_one_line(storage: Storage, monkeypatch: pytest.
         storage.read_tail(f"{STORE}/one.jsonl", 4)
 
 
-def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the extra that has the driver of the scheme."""
-    monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
-    with pytest.raises(TopiaristError, match=r"s3://bucket/a.* needs packages that are not installed") as raised:
-        Storage().list_names("s3://bucket/a")
+@pytest.mark.parametrize(
+    ("scheme", "driver", "extra"),
+    [("s3", "s3fs", "s3"), ("gs", "gcsfs", "gcs"), ("abfs", "adlfs", "azure"), ("hdfs", "fsspec.core", "drift")],
+)
+def test_a_driver_that_is_not_installed_is_named(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, driver: str, extra: str
+) -> None:
+    """The error names the extra that has the driver of the scheme; drift is the extra of a scheme without its own."""
+    monkeypatch.setitem(sys.modules, driver, None)
+    address = f"{scheme}://bucket/a"
+    with pytest.raises(TopiaristError, match=rf"{address}.* needs packages that are not installed") as raised:
+        Storage().list_names(address)
     assert raised.value.reason is Reason.PREREQUISITE_MISSING
-    assert "(extra s3)" in raised.value.message
+    assert f"(extra {extra})" in raised.value.message

@@ -413,6 +413,16 @@ def test_the_number_of_processes_is_chosen_by_cost(
     assert (engine.jobs, engine.description) == (chosen, description)
 
 
+@pytest.mark.parametrize(("cores", "chosen"), [(3, 3), (None, 1)])
+def test_without_an_affinity_all_cores_count(monkeypatch: pytest.MonkeyPatch, cores: int | None, chosen: int) -> None:
+    """A system that cannot limit a process to some cores names all of them, or does not know their number."""
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    engine = LocalEngine()
+    engine.choose_jobs(None, Cost(500, 1_000_000, 0))
+    assert engine.jobs == chosen
+
+
 def test_what_compares_is_said_once(
     fleet: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -591,6 +591,13 @@ def test_nothing_is_kept_of_a_cluster_that_is_gone(merges: list[str]) -> None:
     for each in specs:
         kept.candidates(each, [topic])
     assert merges.count("merge one") == 3
+    store = Kept(A, topic)
+    looked(store)
+    spec = store.cluster_spec("a")
+    assert spec is not None
+    store.remove(A)
+    store._spec_cache.candidates(spec, [topic])
+    assert merges.count("merge one") == 5  # the deletion of the Cluster has removed them
 
 
 def test_policies_are_read_once(merges: list[str]) -> None:

@@ -273,3 +273,15 @@ def test_topics_of_another_cluster_with_the_same_id_are_declared(
     world.store.upsert(resource_bodies.topic("gone", clusters=["b"], ensure="Absent"))
     found = world.identities.declared_by_others(home)
     assert found == ({"orders": "Topic shop/orders of Cluster b"} if is_same else {})
+
+
+def test_a_cluster_that_cannot_be_read_ends_no_pass_of_another_one() -> None:
+    """Also if it could be read before, so that its Topics are known."""
+    world = World()
+    home, rival = (pin(world, name, CLUSTER_ID) for name in "ab")
+    world.store.upsert(resource_bodies.topic("clicks", clusters=["a"]))
+    world.store.upsert(resource_bodies.topic("orders", clusters=["b"]))
+    meta = {"annotations": {PIN: CLUSTER_ID}, "uid": rival.uid, "generation": 2}
+    world.store.upsert(resource_bodies.cluster("b", meta=meta, kafkaVersion="never"))
+    assert world.store.unreadable_clusters == ["b"]
+    assert "clicks" not in world.identities.declared_by_others(home)

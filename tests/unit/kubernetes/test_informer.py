@@ -905,6 +905,7 @@ async def test_a_change_of_a_definition_is_told() -> None:
     await definitions.refresh()
     assert sorted(server.selectors) == sorted(NAMES.values())
     assert [[*each] for each in told] == [["Policy"]]
+    assert describe_missing(told[0]) == f"{NAMES['Policy']} does not have everything"
     server.events[name] = [{"type": "MODIFIED", "object": old}, {"type": "MODIFIED", "object": new}]
     server.events[name].append({"type": "DELETED", "object": new})
     task = asyncio.create_task(definitions.run())

@@ -28,7 +28,7 @@ import click
 import kopf
 import pytest
 from click.testing import CliRunner
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge
 
 from support.checkout import ROOT
 from support.kubernetes import resource_bodies
@@ -113,8 +113,14 @@ async def test_figures_are_given() -> None:
     registry = CollectorRegistry()
     Gauge("topiarist_some", "Some.", registry=registry).set(7)
 
-    async with probed(Probes(registry, lambda: (), list, 60.0)) as ask:
-        assert "\ntopiarist_some 7.0\n" in (await ask("/metrics"))[1]
+    probes = Probes(registry, lambda: (), list, 60.0)
+    port = await probes.start("127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+            assert answer.headers["Content-Type"] == CONTENT_TYPE_LATEST
+            assert "\ntopiarist_some 7.0\n" in await answer.text()
+    finally:
+        await probes.stop()
 
 
 @pytest.mark.parametrize(("host", "at"), PLACES)
@@ -282,6 +288,26 @@ def test_who_has_no_account_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: P
             run(words())
         assert caught.value.reason is Reason.CREDENTIALS_INVALID
         assert "set KUBECONFIG" in str(caught.value)
+
+
+def test_a_kubeconfig_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The error has the cause of the system, and the hint what to do."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
+    with pytest.raises(TopiaristError, match=r"^the kubeconfig cannot be used: ") as caught:
+        login()
+    assert str(tmp_path) in caught.value.message
+    assert caught.value.hint == "set KUBECONFIG to a file that can be read"
+
+
+def test_the_end_of_the_operator_ends_kopf() -> None:
+    """Also if no signal has ended it: kopf would wait for a task of its own."""
+
+    async def play() -> bool:
+        operator = main._Operator(words())
+        await operator.end()
+        return operator.stopping.is_set()
+
+    assert asyncio.run(play())
 
 
 def test_the_log_has_the_requested_form(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,6 +267,13 @@ async def test_a_topic_that_may_declare_nothing_drives_no_passes() -> None:
     world.store.upsert(resource_bodies.updated_body(world.topic("orders"), generation=2, resourceVersion="2000000"))
     await asyncio.sleep(0.2)
     assert len(passes) == before + 1
+    for generation in (3, 4):
+        version = f"200000{generation}"
+        world.store.upsert(
+            resource_bodies.updated_body(world.topic("orders"), generation=generation, resourceVersion=version)
+        )
+        await asyncio.sleep(0.2)
+    assert len(passes) == before + 3
     await world.stop()
 
 

@@ -42,6 +42,7 @@ from topiarist.kubernetes.status_writer import (
     unusable_events,
 )
 from topiarist.kubernetes.topic_status import topic_status
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
@@ -49,6 +50,7 @@ from topiarist.model.plan import (
     CreateTopic,
     ImpliedTopic,
     Issue,
+    MoveReplicas,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
@@ -546,6 +548,16 @@ def test_other_changes_are_told_while_replicas_move() -> None:
     told = [event.reason for event in topic_events("prod", {}, done)]
     assert told[0] == "MovesStarted"
     assert len(told) == 2
+
+
+def test_moves_that_are_done_at_once_are_told() -> None:
+    """Without moves that are left no later pass continues them, so that their Event is that of the change."""
+    moves = MoveReplicas((ReplicaMove("orders", 0, (1, 2), (2, 1)),), SAFE_ASSESSMENT)
+    plan = TopicPlan("orders", builders.topic("orders"), changes=(moves,))
+    found = make_result(resource_bodies.topic("orders"), SyncState.CHANGED)
+    done = found._replace(plan=plan, outcome=Outcome("orders", Result.DONE))
+    assert reasons([*topic_events("prod", {}, done)]) == [("ReplicasMoved", False)]
+    assert [*topic_events("prod", {}, done._replace(moves=TopicMoves(1)))] == []
 
 
 def test_a_cluster_that_a_topic_leaves_is_a_warning() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -74,6 +74,8 @@ def test_a_kafka_topic_is_the_topic_that_it_describes() -> None:
             "segment.ms": 1000,
         },
     }
+    assert found.manifest is not None
+    assert (found.manifest.namespace, found.manifest.name) == ("shop", "orders")  # for policies and messages
 
 
 @pytest.mark.parametrize(
@@ -312,6 +314,7 @@ def test_another_topic_name_is_refused() -> None:
     assert issue is not None
     assert issue.reason is Reason.INVALID_MANIFEST
     assert "topic old" in issue.message
+    assert status_of(found, SyncState.REFUSED, issue=issue)["topicName"] == "old"
 
 
 # Their statuses.
@@ -465,9 +468,11 @@ class Server:
         }
 
 
-def informers_of(server: Server, store: Store, *namespaces: str) -> KafkaTopicInformers:
+def informers_of(
+    server: Server, store: Store, *namespaces: str, on_change: Callable[[], None] = lambda: None
+) -> KafkaTopicInformers:
     """The informers of KafkaTopics on a server."""
-    return KafkaTopicInformers(cast(KubernetesClient, server), store, namespaces, 60.0, lambda: None)
+    return KafkaTopicInformers(cast(KubernetesClient, server), store, namespaces, 60.0, on_change)
 
 
 def reason_of(error: TopiaristError | None) -> Reason | None:
@@ -515,6 +520,24 @@ async def test_the_definition_may_come_later_and_go() -> None:
     await asyncio.sleep(10)
     assert store.kafka_topics("prod") == []
     assert reason_of(found.problem()) is Reason.PREREQUISITE_MISSING
+    running.cancel()
+
+
+@virtual_time
+async def test_a_change_of_the_definition_calls_for_passes() -> None:
+    """When the KafkaTopics of the version before were removed, and when those of the new version are listed."""
+    server, store = Server(), store_of(resource_bodies.cluster(**SOURCES))
+    server.versions = ["v1beta2"]
+    told: list[str] = []
+    found = informers_of(server, store, on_change=lambda: told.append(str(found.problem())))
+    running = asyncio.create_task(found.run())
+    await asyncio.sleep(10)
+    assert found.problem() is None
+    told.clear()
+    server.versions = ["v1"]
+    server.events.put_nowait({"type": "MODIFIED", "object": server.definition()})
+    await asyncio.sleep(10)
+    assert told == ["the KafkaTopics are not listed yet", "None"]
     running.cancel()
 
 
@@ -690,6 +713,16 @@ async def test_a_kafka_topic_of_another_operator_is_not_touched() -> None:
 
 
 @virtual_time
+async def test_the_cluster_names_the_first_of_several_reasons() -> None:
+    """The KafkaTopics that another operator has are counted, and the reason of the first one is that of the Cluster."""
+    manager = await passes_over(Api(resource_bodies.kafka_topic("orders")))
+    issues = [Issue(Reason.STRIMZI_ACTIVE, f"{name} has it") for name in ("Kafka a", "Kafka b")]
+    verdicts = [*(Verdict(issue, may_tell=False) for issue in issues), MINE]
+    manager.store.verdicts["prod"] = {("shop", str(number)): each for number, each in enumerate(verdicts)}
+    assert manager._alarms("prod") == {"StrimziActive": "Kafka a has it; KafkaTopics that are left to it: 2"}
+
+
+@virtual_time
 async def test_a_write_of_another_operator_repeats_no_event() -> None:
     """The status of its KafkaTopic never says what was posted."""
     api = Api(resource_bodies.kafka_topic("orders"))
@@ -719,6 +752,7 @@ async def test_a_kafka_topic_that_no_pass_has_judged_is_not_touched() -> None:
     """As while the definitions in the API server prevent every pass."""
     api = Api(resource_bodies.kafka_topic("orders", meta=HELD_BY_STRIMZI))
     manager = await passes_over(api)
+    assert [*manager._changed_kafka_topics("prod", {})] == []
     manager.set_definitions({"Topic": Definition("topics", ("status.clusters",), {"properties": {}})})
     await manager._reconcile("prod", cast(ClusterWorker, Passes(manager)))
     assert api.writes == []

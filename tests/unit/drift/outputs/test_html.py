@@ -101,6 +101,9 @@ def test_findings_lead_to_the_causes_of_the_page(tmp_path: Path) -> None:
     counts = Counter(row["cause"] for row in rows(text))
     assert counts.pop("") == 200 - sum((several | first).values())
     assert counts == several | first
+    effects = {one["id"]: (one["effect"], one["effectReason"]) for one in found["first"]}
+    shown = [*causes["rows"], *data(text, "report")["first"]]
+    assert all((one["effect"], one["effectReason"]) == effects[one["id"]] for one in shown)
 
 
 def test_the_same_report_is_the_same_page(tmp_path: Path) -> None:
@@ -350,3 +353,5 @@ def test_the_page_has_the_numbers_of_the_report(tmp_path: Path) -> None:
     times, counts = ("asOf", "oldest", "previous", "oldestFinding"), ("clusters", "topics", "findings", "bySeverity")
     for name in (*times, *counts, "owner", "trend"):
         assert made[name] == found[name]
+    assert [*made["classes"]] == [each.value for each in DriftClass]
+    assert made["classes"]["missing"].startswith("A manifest declares the topic")

@@ -43,6 +43,15 @@ def test_severities_teams_exceptions_and_ages_are_families(summary: dict[str, An
     assert found["oldest_snapshot_timestamp_seconds"] == found["report_timestamp_seconds"] == {(): 1769860800}
 
 
+def test_the_counts_of_topics_and_clusters_are_families(summary: dict[str, Any]) -> None:
+    """What was compared and what could not be compared is known by the names that alerts use."""
+    found = samples(summary)
+    assert found["topics_compared"] == {(): summary["topics"]["compared"]}
+    assert found["clusters_compared"] == {(): summary["clusters"]["compared"]}
+    assert found["clusters_unknown"] == {(): summary["clusters"]["unknown"]}
+    assert found["broken_rows"] == {(): summary["inputs"]["broken"]}
+
+
 def test_labels_are_any_text(summary: dict[str, Any]) -> None:
     """A backslash, a quotation mark and the end of a line are escaped as the format wants."""
     name = 'a\\b\\\\c"d\ne'

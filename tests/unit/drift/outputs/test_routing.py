@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -123,6 +124,7 @@ def test_long_names_of_teams_have_files_of_their_own() -> None:
     names = [name_team_file(team) for team in [*teams, "é" * 90]]
     assert len({*names}) == 4
     assert all(len(name.encode()) <= 255 and re.fullmatch(r"(?:[^%]|%[0-9A-F]{2})+", name) for name in names)
+    assert names[0].endswith(f"~{sha256(many.encode()).hexdigest()[:12]}.jsonl")  # the same name in each run
 
 
 def test_a_webhook_gets_the_news(
