@@ -22,6 +22,7 @@ from topiarist.output.groups import (
     describe_limits,
     describe_old_and_new,
     describe_risk_reasons,
+    format_consent,
     list_field_changes,
 )
 
@@ -91,3 +92,10 @@ def test_eight_fields_are_listed(count: int, more: str) -> None:
     """Up to eight fields are listed, and of more the first eight."""
     words = describe_old_and_new([config(*((f"k{number:04}", None, "1") for number in range(count)))])
     assert words == ", ".join(f"k{number:04} not set -> 1" for number in range(8)) + more
+
+
+def test_a_consent_names_up_to_twenty_topics() -> None:
+    """The option for more topics has a placeholder in place of their names."""
+    names = [f"t{number:02}" for number in range(21)]
+    assert format_consent(names[:20]) == f"--allow-risk DataLoss={','.join(names[:20])}"
+    assert format_consent(names) == "--allow-risk DataLoss=TOPIC,..."

@@ -433,6 +433,8 @@ def test_a_cluster_that_cannot_be_checked_has_its_error() -> None:
         "                   ACL or quota of the brokers is checked",
         "  <red>not readable<>     NoPermission: cannot read the configs; grant it",
     ]
+    bare = replace(check, error=TopiaristError(Reason.NO_PERMISSION, "cannot read the configs"))
+    assert _check_blocks(bare)[0].endswith("NoPermission: cannot read the configs")
 
 
 def test_each_field_of_a_check_is_encoded() -> None:
@@ -487,7 +489,9 @@ def test_each_field_of_a_report_is_encoded() -> None:
     """Findings keep their order, and topics that could not be read are sorted by name."""
     errors = {name: ReadError(f"/{name}", "no JSON") for name in "dc"}
     report = UpgradeReport(ClusterSpec("prod"), (4, 0), "7sYk", 12, (FINDING,), errors)
-    assert encode_reports([report], (4, 0)) == {
+    document = encode_reports([report], (4, 0))
+    assert [*document["clusters"][0]["unreadable"][0]] == ["topic", "path", "message"]
+    assert document == {
         "formatVersion": 1,
         "target": "4.0",
         "clusters": [

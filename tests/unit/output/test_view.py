@@ -19,13 +19,14 @@ from support.builders import (
     state,
     topic,
 )
+from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings, ReplicaMove
-from topiarist.model.plan import SAFE_ASSESSMENT, MoveReplicas, Plan, RunOptions
+from topiarist.model.plan import SAFE_ASSESSMENT, Issue, MoveReplicas, Plan, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans
-from topiarist.output.view import ChangeView, describe_pace, relative_path, summarize_moves, view_changes
+from topiarist.output.view import ChangeView, describe_pace, relative_path, summarize_moves, view_changes, view_issue
 
 KINDS = MoveSettings(allow=frozenset(MoveKind) - {MoveKind.SPREAD}, throttle=50 << 20)
 SOURCE = DocumentSource("prod.yaml", {"kind": "Cluster", "spec": {"drainBrokers": [4]}})
@@ -121,6 +122,13 @@ def test_new_leaders_are_counted() -> None:
     assert view_of([move("12", "13")]).new_leaders == ""
     assert view_of([move("12", "21")]).new_leaders == "1 partition gets another preferred leader"
     assert view_of([move("12", "21"), move("12", "32")]).new_leaders == "2 partitions get another preferred leader"
+
+
+def test_a_hint_names_its_topic_unless_topics_share_it() -> None:
+    """The option in the hint of a shared refusal has TOPIC in place of a name."""
+    issue = Issue(Reason.NOT_ADOPTED, "no", hint="if it is meant: --adopt=orders")
+    assert view_issue(TopicPlan("orders"), issue).hint == "if it is meant: --adopt=orders"
+    assert view_issue(TopicPlan("orders"), issue, is_shared=True).hint == "if it is meant: --adopt=TOPIC"
 
 
 def _limited(moves: MoveSettings) -> ClusterSpec:

@@ -126,6 +126,14 @@ def test_the_policy_allows_only_its_script_and_style() -> None:
     ]
 
 
+def test_another_kind_of_page_takes_shared_files() -> None:
+    """A shared file is the one of the page of a plan, and any other file is in the folder of the page itself."""
+    folder = Path("drift/outputs/assets")
+    parts = page.PageParts(str(folder), "page.html", ("shared/page.css", "report.css"), ())
+    own = Path(page.__file__).parents[2] / folder / "report.css"
+    assert parts.style == f"{(ASSETS / 'page.css').read_text()}\n{own.read_text()}"
+
+
 def test_the_script_reads_only_names_that_its_data_has() -> None:
     """A missing name would omit content without an error."""
     text = plan.format_plans(plan_pages.make_plans(), ["away"], "/repo")

@@ -32,6 +32,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.state import WriteBlock
 from topiarist.output.markdown import plan as plan_
+from topiarist.output.markdown.sections import PRIORITY_CRITICAL, PRIORITY_INFO, PRIORITY_LOW, Section
 from unit.output.markdown.test_sections import outside
 
 ROOT = "/repo"
@@ -463,3 +464,34 @@ def test_a_cluster_that_fails_often_waits_for_the_others(monkeypatch: pytest.Mon
     text = plan_.format_plans(fleet, [], ROOT)
     assert text.count("#### `small`: refused") == 25
     assert "100 topics not shown" in text
+
+
+def fill(max_bytes: int, *clusters: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Return the numbers of the sections that fit, for clusters with sections of these priorities and sizes."""
+    found = [
+        plan_._ClusterSections(
+            plan(), "", [Section(priority, (), lambda size=size: "x" * size) for priority, size in sections]
+        )
+        for sections in clusters
+    ]
+    plan_._fill_comment(found, max_bytes)
+    return [sorted(cluster.included) for cluster in found]
+
+
+def test_the_gravest_section_of_all_clusters_comes_first() -> None:
+    """Room for one section is for the most important one, whatever else its cluster has."""
+    safe, mixed = [(PRIORITY_LOW, 1_000)], [(PRIORITY_CRITICAL, 1_000), (PRIORITY_INFO, 1_000)]
+    assert fill(1_300, safe, mixed) == [[], [0]]
+
+
+@pytest.mark.parametrize(("large", "included"), [(50, [50]), (51, [])])
+def test_fifty_failures_and_one_for_each_cluster_are_permitted(large: int, included: list[int]) -> None:
+    """Behind 50 sections of the only cluster that do not fit a small one is still tried, and behind 51 none."""
+    assert fill(900, [*[(PRIORITY_LOW, 2_000)] * large, (PRIORITY_INFO, 100)]) == [included]
+
+
+@pytest.mark.parametrize(("large", "included"), [(4, [[4], []]), (5, [[], [0]])])
+def test_five_failures_end_the_share_of_a_cluster(large: int, included: list[list[int]]) -> None:
+    """A cluster takes a small section from its share unless five did not fit; more important ones then come first."""
+    small_last = [*[(PRIORITY_LOW, 9_000)] * large, (PRIORITY_INFO, 500)]
+    assert fill(4_000, small_last, [(PRIORITY_CRITICAL, 3_700)]) == included

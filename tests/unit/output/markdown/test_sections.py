@@ -331,7 +331,8 @@ def test_plain_words_stay_plain(text: str, wanted: str) -> None:
 
 def test_long_text_is_cut() -> None:
     """A name is cut after 250 characters, a sentence after 1,000."""
-    assert len(format_code("x" * 10_000)) == 252
+    assert format_code("x" * 250) == f"`{'x' * 250}`"
+    assert len(format_code("x" * 251)) == len(format_code("x" * 10_000)) == 252
     assert format_code("x" * 10_000).endswith("...`")
     assert len(escape_prose("word " * 1_000)) == 1_000
 

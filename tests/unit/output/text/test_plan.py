@@ -79,6 +79,15 @@ def test_long_names_have_lines_of_their_own() -> None:
     assert max(map(len, lines[:-1])) <= 80
 
 
+@pytest.mark.parametrize(("count", "option"), [(20, "DataLoss=t00,t01,"), (21, "DataLoss=TOPIC,...")])
+def test_each_topic_that_may_lose_data_is_named_once(count: int, option: str) -> None:
+    """Topics that the option of a consent does not name are listed above it."""
+    lossy = (existing_topic_plan(f"t{number:02}", UpdateConfig((RETENTION_CHANGE,))) for number in range(count))
+    end = render_plan(plan(*lossy)).partition(f"{count} changes may lose data:")[2]
+    assert option in end
+    assert end.count("t00") == 1
+
+
 def test_names_stay_whole_for_programs() -> None:
     """Without a terminal a name of 249 characters is one word in each place of a plan, and so is a rack."""
     name, rack = "Q" * 249, "zone-" + "1" * 40
@@ -189,6 +198,19 @@ def test_many_brokers_are_shown_by_rack() -> None:
         "      rack a (15 brokers)  15 -> 16          30 -> 32\n      rack b (15 brokers)  15 -> 16          30 -> 32\n"
     ) in short
     assert format_plans([found], TextLayout(verbose=True)).count("(rack ") == 30
+
+
+def test_many_leaders_leave_two_blanks_before_the_replicas() -> None:
+    """The column of the leaders is as wide as its widest text needs."""
+    found = replace(
+        plan(TopicPlan("a", changes=(CreateTopic(((1,),), {}),))),
+        brokers=(Broker(1),),
+        load={1: Load(10_000_000, 20_000_000)},
+    )
+    assert (
+        "  brokers          leaders                   replicas\n"
+        "      1            10,000,000 -> 10,000,001  20,000,000 -> 20,000,001\n"
+    ) in format_plans([found], TextLayout())
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,14 @@ def test_what_differs_is_in_no_group() -> None:
         assert group_items(plan(*[each] * 5)) == GroupedItems()
 
 
+def test_a_topic_counts_what_its_group_shows() -> None:
+    """Beside its own keys, a topic has only the number of those that a shared default changes."""
+    own = existing_topic_plan("own", UpdateConfig((RETENTION_CHANGE, SHARED)))
+    text = render_plan(plan(own, *(existing_topic_plan(name, UpdateConfig((SHARED,))) for name in "abc")))
+    assert text.count("flush.ms") == 2  # the heading of the group, and its value
+    assert "and 1 key from the cluster's defaults, see above\n" in text
+
+
 def test_a_change_that_also_adopts_keeps_its_block() -> None:
     """A topic that a shared default changes and that is adopted with it has a block of its own."""
     grouped = GroupedItems(defaults={("flush.ms", "2"): ()})
