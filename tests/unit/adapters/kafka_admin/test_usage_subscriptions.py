@@ -58,6 +58,15 @@ def test_other_bytes_are_no_subscription(data: bytes) -> None:
         decode_subscription(data)
 
 
+@pytest.mark.parametrize(
+    ("cut", "words"), [(6, "it ends early"), (7, "it ends early"), (8, "no topic name"), (9, "no topic name")]
+)
+def test_a_subscription_that_is_cut(cut: int, words: str) -> None:
+    """A length that is not whole is told from a name that is missing, or shorter than its length."""
+    with pytest.raises(Undecodable, match=words):
+        decode_subscription(subscription("ab")[:cut])
+
+
 @pytest.mark.parametrize(("count", "is_read"), [(2, True), (3, False), (-1, True)])
 def test_an_assignment_that_is_cut(count: int, is_read: bool) -> None:
     """All partitions have to be there; a null list has none."""

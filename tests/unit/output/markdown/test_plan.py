@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
+from operator import mul
 
 import pytest
 from hypothesis import given
@@ -470,7 +472,7 @@ def fill(max_bytes: int, *clusters: Sequence[tuple[int, int]]) -> list[list[int]
     """Return the numbers of the sections that fit, for clusters with sections of these priorities and sizes."""
     found = [
         plan_._ClusterSections(
-            plan(), "", [Section(priority, (), lambda size=size: "x" * size) for priority, size in sections]
+            plan(), "", [Section(priority, (), partial(mul, "x", size)) for priority, size in sections]
         )
         for sections in clusters
     ]

@@ -24,9 +24,11 @@ from topiarist.model.access import (
     Kerberos,
     SaslAwsIam,
     SaslMechanism,
+    SaslOAuth,
     SaslPassword,
     SaslToken,
     SecretReference,
+    Tls,
 )
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
 
@@ -316,13 +318,17 @@ def test_a_token_is_for_the_host_of_the_broker(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_secrets_are_looked_for_before_the_first_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each reference of a login is checked, whatever its mechanism."""
+    """Each reference of a login is checked, whatever its mechanism, and those of TLS are."""
     checked: list[Kerberos] = []
     monkeypatch.setattr("topiarist.adapters.kerberos.check", checked.append)
     missing, ticket = SecretReference("/nowhere", "", HERE), Kerberos("a@B", "kafka")
-    for login in (SaslPassword(SCRAM, "ada", missing), SaslToken(missing)):
+    for access in (
+        *(KafkaAccess("kafka:9092", login) for login in (SaslPassword(SCRAM, "ada", missing), SaslToken(missing))),
+        KafkaAccess("kafka:9092", SaslOAuth("https://localhost/token", "ada", missing)),
+        KafkaAccess("kafka:9092", tls=Tls(ca=missing)),
+    ):
         with pytest.raises(TopiaristError, match="/nowhere"):
-            Authenticator(KafkaAccess("kafka:9092", login)).check()
+            Authenticator(access).check()
     Authenticator(KafkaAccess("kafka:9092", ticket)).check()
     assert checked == [ticket]
 

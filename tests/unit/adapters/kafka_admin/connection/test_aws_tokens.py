@@ -193,6 +193,19 @@ def test_credentials_that_are_not_found(monkeypatch: pytest.MonkeyPatch, name: s
     assert error.message == f"clusters.yaml:3:5: cannot get credentials of AWS: {broken}"
 
 
+@pytest.mark.usefixtures("sts")
+def test_a_refusal_of_aws_without_a_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that names no error is a refusal all the same."""
+
+    def fail(_: AwsTokens) -> str:
+        raise botocore.exceptions.ClientError({}, "AssumeRole")
+
+    monkeypatch.setattr(AwsTokens, "_sign", fail)
+    error = failure(LOGIN)
+    assert (error.reason, error.hint) == (Reason.AUTHENTICATION_FAILED, "")
+    assert "AWS refuses the credentials" in error.message
+
+
 def test_long_words_of_aws_are_cut(sts: Sts) -> None:
     """A message has at most 300 signs, and a refusal without one has its code."""
     sts.error = 403, "Odd", "a" * 400

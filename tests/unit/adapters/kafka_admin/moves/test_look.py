@@ -136,6 +136,23 @@ def test_metadata_that_do_not_show_a_listed_move_yet(monkeypatch: pytest.MonkeyP
         assert brokers.session.names().count("Metadata") == 2
 
 
+def test_lists_that_change_all_the_time_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After five seconds a look returns what it has seen last, whatever another client does."""
+    brokers = make_brokers(monkeypatch)
+    brokers.create("a", (1, 2))
+    brokers.reassign("a", 0, (1, 3))
+    brokers.copies_at_sleep = False
+
+    def list_by_turns(broker: int, request: Any) -> Any:
+        count = brokers.session.names().count("ListPartitionReassignments")
+        assert count < 1000
+        return brokers.on_list(broker, request) if count % 2 else reply(error_code=0, error_message=None, topics=[])
+
+    brokers.session.script["ListPartitionReassignments"] = list_by_turns
+    assert brokers.reader().look(["a"]).target_of(("a", 0)) == (1, 3)
+    assert sum(brokers.clock.slept) == pytest.approx(5, abs=0.11)
+
+
 def listing(code: int, message: str | None) -> dict[str, Any]:
     """Return brokers that do not list reassignments."""
     return {"ListPartitionReassignments": reply(error_code=code, error_message=message, topics=[])}

@@ -484,6 +484,17 @@ def test_a_reassignment_in_the_same_topic_is_waited_for(brokers: MovingBrokers) 
     assert brokers.seen[0].waiting_for == "a reassignment of 1 partition by another client"
 
 
+def test_without_wait_the_outcome_has_what_the_run_would_wait_for(brokers: MovingBrokers) -> None:
+    """Nothing is sent while another client moves a partition of the topic, and the run returns at once."""
+    brokers.create("a", (1, 2), (1, 2))
+    plan = brokers.plan({"a": [(1, 3), (1, 2)]})
+    brokers.reassign("a", 1, (1, 3))
+    (outcome,) = brokers.run(plan, wait=False)
+    waits_for = "a reassignment of 1 partition by another client"
+    assert outcome.message == f"0 of 1 partition moved: {waits_for}; run again for the rest"
+    assert "AlterPartitionReassignments" not in brokers.session.names()
+
+
 def test_a_reassignment_that_cannot_end_is_waited_for_with_its_cause(brokers: MovingBrokers) -> None:
     """The broker that keeps it from ending is named, in place of its client."""
     brokers.create("a", (1, 2), (1, 2))

@@ -551,6 +551,16 @@ def test_a_topic_that_changes_while_it_is_read() -> None:
     assert (caught.value.reason, caught.value.hint) == (Reason.STATE_CONFLICT, "run again")
 
 
+def test_a_topic_with_other_reassignments_after_a_look_is_read_again() -> None:
+    """Metadata that are the same twice may be those of before the end of a reassignment."""
+    old, new = (metadata({"a": [partition(0, *replicas)]}) for replicas in ((1, 2, 3), (2, 3)))
+    lists = [listed(("a", 0, [3], [1])), listed()]
+    look = TopicReader(over([old, old, new, new], ListPartitionReassignments=lists)).look(["a"])
+    topic = look.topics["a"]
+    assert isinstance(topic, TopicState)
+    assert (topic.replicas, topic.reassigning_partitions) == (((2, 3),), ())
+
+
 def test_defaults_are_those_of_all_topics_of_the_first_read() -> None:
     """A topic that is read again does not show the defaults of configs that it overrides."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Features, encode_topic_id
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read import configs as configs_module
 from topiarist.adapters.kafka_admin.read import sync as reassignments_module
 from topiarist.adapters.kafka_admin.read import sync as sync_module
 from topiarist.adapters.kafka_admin.read.capabilities import MIN_VERSION, NO_IDS
@@ -153,6 +155,27 @@ def test_a_cluster_that_may_be_written() -> None:
 def test_a_cluster_without_topics() -> None:
     """No topic shows which configs the brokers know, nor whether they give ids: a new topic may get one."""
     assert read(cluster(PRESENT, [])) == replace(STATE, topics={}, known_configs=None)
+
+
+def test_the_configs_of_many_topics_are_read_over_further_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A further connection is lent to a broker that serves metadata that are not old: none waits for another one."""
+    monkeypatch.setattr(configs_module, "MIN_BATCH_SIZE", 1)
+    names = [f"t{number:02}" for number in range(21)]
+    session = cluster(PRESENT, [described(0, name, uuid.UUID(int=at)) for at, name in enumerate(names, 100)])
+    lent = threading.Event()
+    answer, lend = session.script["DescribeConfigs"], session.lend_another
+
+    def lend_another(connection: Any) -> Any:
+        lent.set()
+        return lend(connection)
+
+    def describe(broker: int, request: Any) -> Any:
+        assert lent.wait(5)
+        return answer(broker, request)
+
+    session.script["DescribeConfigs"] = describe
+    session.lend_another = lend_another  # type: ignore[method-assign]
+    assert [*read(session).topics] == names
 
 
 def test_a_compacted_topic_shows_that_the_cluster_compacts() -> None:

@@ -413,6 +413,7 @@ def test_a_topic_that_cannot_be_read_keeps_its_intent(record: TopicRecord) -> No
         (CREATE, None, True),
         (CREATE, topic(*LISTS), False),
         (GONE, None, False),
+        (GONE, replace(topic((3, 1)), topic_id=None), False),
         (CHANGE, topic((1, 2), k="0", gone="x"), True),
         (CHANGE, topic(*LISTS, k="1"), False),
         (CHANGE, None, False),

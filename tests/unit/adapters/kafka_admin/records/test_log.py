@@ -51,6 +51,14 @@ def test_records_that_cannot_be_decoded() -> None:
     assert "of an old format" in caught.value.message
 
 
+def test_a_batch_is_read_from_the_position_on() -> None:
+    """A fetch from within a batch has the whole batch; the records before the position were read already."""
+    batch = build_batch(Epoch(), -1, [(b"a", b"1"), (None, b"2"), (b"b", None)])
+    part = reply(records=batch, aborted_transactions=None)
+    for position, read in ((0, [b"a", b"b", None]), (1, [b"b", None]), (2, [b"b", None]), (3, [None])):
+        assert [key for key, _, _ in committed_records(part, position)] == read
+
+
 def test_the_end_of_what_is_committed() -> None:
     """The request asks the leader for the latest offset of partition 0 that has no open transaction before it."""
     log, session, _ = log_over(end())

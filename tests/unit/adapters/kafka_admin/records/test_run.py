@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from support.kafka.memory_records import RECORDS, Fault, Killed, MemoryBroker
 from support.kafka.records_suite import SUITE, new_run, record
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected
 from topiarist.adapters.kafka_admin.records import codec, transactions
 from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, Moved, Records, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import (
@@ -405,6 +406,23 @@ def test_a_topic_of_records_that_was_recreated_ends_the_run(broker: MemoryBroker
         broker.delete_topic()
     assert reason_of(run.require_fence)[0] is Reason.RECORDS_LOST
     assert reason_of(lambda: run.commit({}, hold=False))[0] is Reason.RECORDS_LOST
+
+
+def test_nothing_is_committed_to_a_topic_that_was_recreated(broker: MemoryBroker) -> None:
+    """A commit compares the id itself if no Admin request has led to that since the last one."""
+    run = holding(broker)
+    broker.delete_topic()
+    broker.calls.clear()
+    assert reason_of(lambda: run.commit({"a": record(2)}, hold=True))[0] is Reason.RECORDS_LOST
+    assert "Produce" not in broker.calls
+
+
+def test_an_error_with_a_remedy_keeps_it(broker: MemoryBroker) -> None:
+    """Brokers without topic ids need another version, whatever becomes of the records."""
+    broker.create_topic()
+    broker.cluster.topics[RECORDS] = dataclasses.replace(broker.cluster.topics[RECORDS], id=NO_ID)
+    broker.catch_up()
+    assert hint_of(new_run(broker).acquire).startswith("topiarist needs brokers with topic ids")
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,24 @@ def test_too_few_replicas_in_sync(code: int) -> None:
     assert aborted.session.names().count("EndTxn") == 1
 
 
+def test_a_transaction_ends_before_its_timeout() -> None:
+    """A leader that takes no records for a minute is tried in several transactions, of some seconds each."""
+    run = Run(Produce=produced(19))
+    times: dict[str, list[float]] = {"AddPartitionsToTxn": [], "EndTxn": []}
+    for step in times:
+
+        def note(_broker: int, _request: Any, step: str = step) -> Any:
+            times[step].append(run.clock.current)
+            return ANSWERS[step](0)
+
+        run.session.script[step] = note
+    with pytest.raises(TopiaristError, match="do not take it for 60 s"):
+        run.commit()
+    spans = [ended - began for began, ended in zip(*times.values(), strict=True)]
+    assert len(spans) > 5
+    assert max(spans) < transactions.TRANSACTION_TIMEOUT_MS / 1000 - 2
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_the_patience(step: str) -> None:
     """After a minute the run gives up; the end of a transaction is not known then."""

@@ -406,6 +406,17 @@ def test_the_record_of_a_part_has_the_keys_that_the_topic_shows() -> None:
     assert build_partial_record(DELETION, topic()) == OLD
 
 
+@pytest.mark.parametrize(("is_valid", "keys"), [(True, ("a", "cleanup.policy")), (False, ("cleanup.policy",))])
+def test_the_keys_of_an_earlier_topic_do_not_count(is_valid: bool, keys: tuple[str, ...]) -> None:
+    """A record that was left by a deleted topic of the name has no keys that stay managed."""
+    plan = change_plan()
+    assert plan.before
+    stale = replace(plan, before=replace(plan.before, record_valid=is_valid))
+    found = build_partial_record(stale, topic(a="1", cleanup_policy="compact"))
+    assert found
+    assert found.config_keys == keys
+
+
 @pytest.mark.parametrize(
     ("plan", "shown", "differences"),
     [

@@ -182,6 +182,27 @@ def test_a_topic_that_another_client_recreates_after_the_intents(bench: Bench) -
     assert (bench.records.topics["c"], bench.cluster.topics["c"].config) == (old, {})
 
 
+def test_a_plan_that_another_run_has_applied(bench: Bench) -> None:
+    """Nothing is sent for it a second time."""
+    plan = bench.plan(spec("a"))
+    bench.apply(plan)
+    bench.cluster.sent.clear()
+    assert results(bench.apply(plan)) == {"a": Result.UNCHANGED}
+    assert bench.cluster.sent == []
+
+
+def test_a_record_of_another_topic_does_not_count(bench: Bench) -> None:
+    """A run that finds the id of an earlier topic in the record sends nothing."""
+    bench.cluster.add("a", (1, 2))
+    bench.own("a")
+    plan = bench.plan(spec("a", **ONE_BY_TWO, config={"retention.ms": 3600000}))
+    bench.records.topics["a"] = bench.records.topics["a"]._replace(topic_id="another")
+    (outcome,) = bench.apply(plan).values()
+    assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
+    assert "missing or stale" in outcome.message
+    assert bench.cluster.sent == []
+
+
 def test_creations_that_the_controller_confirmed_are_not_read_again(bench: Bench) -> None:
     """The ids of the answer are those of the outcomes and of the records."""
     outcomes = bench.apply(bench.plan(spec("a"), spec("b")))
