@@ -119,7 +119,7 @@ def test_lists_that_are_unknown_are_compared_with_what_was_made(kraft: KraftFixt
     place = on(kraft, Placement.EXPLICIT)
     with KafkaCluster(KafkaAccess(kraft.kafka.bootstrap, placement=Placement.EXPLICIT), owner="default") as explicit:
         plan = make_plan(explicit, spec("explicit", place), spec("unplaced-never", place))
-        assert plan.capabilities == Capabilities(replica_lists=UNKNOWN, growth_lists=UNKNOWN)
+        assert plan.capabilities == Capabilities(replica_lists=UNKNOWN, growth_lists=UNKNOWN, compaction=UNKNOWN)
         outcomes = {each.topic: each for each in explicit.apply(plan, lambda: False)}
     assert outcomes["explicit"].result is Result.DONE
     assert outcomes["unplaced-never"].result is Result.REFUSED

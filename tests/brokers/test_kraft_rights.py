@@ -408,7 +408,7 @@ def test_moves_need_alter_on_the_cluster(guarded: Guarded) -> None:
     assert isinstance(refused, Issue)
     assert (refused.reason, refused.message) == (
         Reason.NO_PERMISSION,
-        "to move replicas it needs Alter on the cluster",
+        "to move replicas it needs the permission Alter on the cluster",
     )
     guarded.clients.delete(["t"])
     access = guarded.grant(MOVING)

@@ -49,18 +49,20 @@ KILLS = [
     ("Produce", 3, "after"),
     ("EndTxn", 3, "before"),
     ("EndTxn", 3, "after"),
+    ("EndTxn", 4, "before"),
+    ("EndTxn", 4, "after"),
 ]
-"""The requests of a run with a chunk that deletes, and one that creates, configures and grows."""
+"""The requests of a run with a chunk that deletes, one that configures and grows, and one that creates."""
 
 CORE_KILL = ("CreateTopics", 1, "after")
 """The kill that every run of these tests has: a topic exists, and its record is still an intent."""
 
 STOPS = [
-    ("InitProducerId", 2, "before"),  # the check of the deletion
-    ("InitProducerId", 3, "after"),  # the check of the creation
+    ("InitProducerId", 2, "before"),  # the first of the two checks of the deletion
+    ("InitProducerId", 3, "after"),  # the second one
     ("CreateTopics", 1, "after"),
-    ("InitProducerId", 4, "before"),  # the check of the configs
-    ("EndTxn", 3, "before"),
+    ("InitProducerId", 4, "before"),  # the first check of the configs
+    ("EndTxn", 4, "before"),
 ]
 
 if not SOAK:
@@ -189,6 +191,9 @@ def test_a_killed_command_is_completed_by_the_next(kraft: KraftFixture, fault: t
     with folder.start(fault) as process:
         out, err = process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL, (out, err)
+    name = f"{folder.prefix}-new"
+    is_created = fault == CORE_KILL or fault[:2] == ("EndTxn", 4)
+    assert (kraft.clients.describe([name])[name] is not None) is is_created
     folder.require_converged()
 
 

@@ -2,8 +2,9 @@
 
     python -m support.kafka.faulty_command KILL EndTxn 1 after apply topics/ --yes
 
-The process sends itself the signal directly before or after the numbered request of this name, to whatever broker. The
-lease of its records is short, so that the next run does not wait for long.
+The process sends itself the signal directly before or after the numbered request of this name, to whatever broker. It
+counts from the search for the coordinator of its records on: what it sends before asks, also with the names of requests
+that write. The lease of its records is short, so that the next run does not wait for long.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from topiarist.cli.main import run
 
 LEASE_S, MARGIN_S = 10.0, 4.0
 
+BEGINS_WRITING = "FindCoordinator"
+"""The first request of a run that may write."""
+
 
 def main(signal_name: str, request: str, number: str, when: str, *words: str) -> int:
     """Run the command, with a signal at one request; return its exit code."""
@@ -32,7 +36,7 @@ def main(signal_name: str, request: str, number: str, when: str, *words: str) ->
 
     def call_raw(self: Connection, message: Any, version: int, timeout: float | None = None) -> bytes:
         name = message.name.removesuffix("Request")
-        counts[name] += 1
+        counts[name] += name == BEGINS_WRITING or counts[BEGINS_WRITING] > 0
         send_signal(name, "before")
         answer = original(self, message, version, timeout)
         send_signal(name, "after")
