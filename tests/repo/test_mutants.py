@@ -200,6 +200,22 @@ def test_a_mutant_without_end_is_killed(
     assert "(3 out of time or memory)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_many_tests_may_start_processes(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The list of tests, which is longer than an environment may be, is not in the environment of what they start."""
+    module = package / "operator/topiarist/small.py"
+    module.write_text(f"{SMALL}\nUNUSED = 7\n", encoding="utf-8")
+    (package / "tests/unit/small/test_small.py").write_text(
+        "import subprocess\nimport sys\nimport pytest\nfrom topiarist import small\n\n\n"
+        "@pytest.mark.parametrize('number', range(2000))\n"
+        f"def test_{'many_' * 20}numbers(number):\n    assert small.is_large(4)\n\n\n"
+        "def test_a_process():\n    subprocess.run([sys.executable, '-c', ''], check=True)\n",
+        encoding="utf-8",
+    )
+    run_group("small", 50, 1, 1, package)
+    assert "    small.py:UNUSED: UNUSED = [-7-]{+8+}\n" in capsys.readouterr().out
+
+
 def test_a_listed_survivor_that_does_not_exist(package: Path) -> None:
     """A survivor of code that was changed since is an error."""
     listed = package / "tools/mutation/survivors/small.toml"

@@ -66,7 +66,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     A requested test that no longer exists has other parameters: all tests of its function take its place.
     """
-    order = [name for name in os.environ.get("ORDER", "").split("\n") if name]
+    # A process that a test starts inherits the environment, and cannot be started with so long a value.
+    order = [name for name in os.environ.pop("ORDER", "").split("\n") if name]
     if not order:
         return
     known = {item.nodeid for item in items}
