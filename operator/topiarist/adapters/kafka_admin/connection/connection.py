@@ -5,6 +5,7 @@ A request is sent once, and the caller reads every error code of its answer.
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
@@ -137,6 +138,8 @@ CLIENT_ID = "topiarist"
 MAX_ANSWER_BYTES = 256 << 20
 """Maximum size of an answer in bytes; what is larger is no answer of a broker."""
 
+_CLOSED_BY_BROKER = "the broker closed the connection"
+
 _FIRST_BUFFER_BYTES = 1 << 20
 
 Message = Any
@@ -153,12 +156,14 @@ class Features(NamedTuple):
 class Disconnected(Exception):
     """The connection broke, or the answer is late: the outcome of a request that was sent is unknown.
 
-    ``was_sent`` is false if no byte of the request can have reached the broker. ``hint`` is for the user.
+    ``was_sent`` is false if no byte of the request can have reached the broker. ``is_late`` is true if the connection
+    held, and no answer came within the deadline. ``hint`` is for the user.
     """
 
-    def __init__(self, message: str, *, was_sent: bool, hint: str = "run again") -> None:
+    def __init__(self, message: str, *, was_sent: bool, is_late: bool = False, hint: str = "run again") -> None:
         super().__init__(message)
         self.was_sent = was_sent
+        self.is_late = is_late
         self.hint = hint
 
 
@@ -205,7 +210,12 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the connection can be used."""
+        """Return whether the connection can be used: neither side has closed it since the last request.
+
+        A broker closes connections that were idle for minutes, and all when it ends. Then this closes it here too.
+        """
+        if not self._broken and self._is_closed_by_broker():
+            self._break(_CLOSED_BY_BROKER)
         return not self._broken
 
     def read_versions(self, timeout: float | None = None) -> Message:
@@ -272,7 +282,7 @@ class Connection:
             result = "ok"
         except TimeoutError:
             self._break(f"no answer to {name} within {self._timeout if timeout is None else timeout:g} s")
-            raise Disconnected(self._broken, was_sent=True) from None
+            raise Disconnected(self._broken, was_sent=True, is_late=True) from None
         except OSError as error:
             self._break(str(error) or type(error).__name__)
             raise Disconnected(self._broken, was_sent=True) from error
@@ -310,9 +320,20 @@ class Connection:
             with memoryview(buffer) as view:
                 count = self._socket.recv_into(view[received:])
             if not count:
-                raise OSError("the broker closed the connection")
+                raise OSError(_CLOSED_BY_BROKER)
             received += count
         return bytes(buffer)
+
+    def _is_closed_by_broker(self) -> bool:
+        """Return whether the end of the connection has arrived, without waiting and without taking what arrived."""
+        arrived = select.poll()
+        arrived.register(self._socket, select.POLLIN)
+        if not arrived.poll(0):
+            return False
+        try:
+            return not socket.socket.recv(self._socket, 1, socket.MSG_PEEK)  # below TLS, which may have sent a ticket
+        except OSError:
+            return True
 
     def _break(self, why: str) -> None:
         if not self._broken:

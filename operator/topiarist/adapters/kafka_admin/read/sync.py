@@ -140,7 +140,7 @@ def read_quorum(session: Session, connection: Connection) -> Quorum:
     try:
         answer = connection.call(request, timeout=QUORUM_TIMEOUT_S)
     except Disconnected as error:
-        if not error.was_sent:
+        if not error.is_late:
             raise
         # The broker waits for a controller to forward the request to, longer than any deadline of ours.
         raise TopiaristError(Reason.NO_CONTROLLER, f"the controller does not answer: {error}", "run again") from error

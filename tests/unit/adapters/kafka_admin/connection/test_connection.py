@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import struct
 from collections import Counter
 from collections.abc import Callable
@@ -109,8 +111,37 @@ def test_an_answer_in_parts(clock: FakeTime) -> None:
     assert (size, key, version, number) == (len(peer.sent[0]) - 4, 3, 9, 1)
     assert b"topiarist" in peer.sent[0]
     assert requests == {("Metadata", "ok"): 2}
-    assert connection.is_open
+    assert not peer.is_closed
     assert peer.timeouts[0] == 5.0
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_connection_that_the_broker_has_closed_is_not_open(is_reset: bool) -> None:
+    """It is noticed before the next request, which then was not sent; what a broker sends unasked changes nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = socket.create_connection(server.getsockname())
+        theirs, _ = server.accept()
+    connection = Connection(ours, timeout=5.0)
+    assert connection.is_open
+    theirs.sendall(b"a ticket of TLS")
+    wait_for_data(ours)
+    assert connection.is_open
+    assert ours.recv(100) == b"a ticket of TLS"
+    if is_reset:
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    theirs.close()
+    wait_for_data(ours)
+    assert not connection.is_open
+    with pytest.raises(Disconnected, match="^the broker closed the connection$") as caught:
+        connection.call_raw(METADATA, 9)
+    assert (caught.value.was_sent, caught.value.is_late) == (False, False)
+
+
+def wait_for_data(of: socket.socket) -> None:
+    """Wait until something has arrived, or the end of the connection."""
+    arrived = select.poll()
+    arrived.register(of, select.POLLIN)
+    assert arrived.poll(10_000)
 
 
 def test_the_deadline_is_for_the_whole_answer(clock: FakeTime) -> None:
@@ -121,7 +152,7 @@ def test_the_deadline_is_for_the_whole_answer(clock: FakeTime) -> None:
     assert peer.timeouts == pytest.approx([5.0, 5.0, 4.0, 3.0, 2.0])
     with pytest.raises(Disconnected, match=r"no answer to Metadata within 2 s") as caught:
         connection.call_raw(METADATA, 9, timeout=2)
-    assert caught.value.was_sent
+    assert (caught.value.was_sent, caught.value.is_late) == (True, True)
     assert peer.is_closed
     assert not connection.is_open
     connection, peer = open_over(framed, clock)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.connection.connection import Features
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Features
 from topiarist.adapters.kafka_admin.read import sync as sync_module
 from topiarist.adapters.kafka_admin.read.capabilities import MIN_VERSION, find_mode, find_version, offers_quorum
 from topiarist.adapters.kafka_admin.read.sync import (
@@ -192,7 +192,11 @@ NO_ANSWER = "the controller does not answer: UNKNOWN_TOPIC_OR_PARTITION (3)"
             Reason.NO_CONTROLLER,
             NO_ANSWER,
         ),
-        (LOST, Reason.NO_CONTROLLER, "the controller does not answer: the answer was lost"),
+        (
+            Disconnected("no answer in time", was_sent=True, is_late=True),
+            Reason.NO_CONTROLLER,
+            "the controller does not answer: no answer in time",
+        ),
         (
             quorum(code=31),
             Reason.NO_PERMISSION,
@@ -207,6 +211,13 @@ def test_no_controller(answer: Any, reason: Reason, message: str) -> None:
         read_quorum(over, over.any_broker())  # type: ignore[arg-type]
     assert (caught.value.reason, caught.value.message) == (reason, message)
     assert caught.value.hint == ("run again" if reason is Reason.NO_CONTROLLER else "grant it with kafka-acls")
+
+
+def test_a_broker_that_closes_the_connection_says_nothing_about_the_controller() -> None:
+    """Only a broker that keeps its connection and gives no answer waits for a controller."""
+    over = session(DescribeQuorum=LOST)
+    with pytest.raises(Disconnected):
+        read_quorum(over, over.any_broker())  # type: ignore[arg-type]
 
 
 NO_PROOF: dict[str, tuple[dict[str, Any], str]] = {
