@@ -13,10 +13,11 @@ written as JSON and Parquet and returned from Python workers. ``finding_key`` id
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from hashlib import sha256
+from itertools import chain
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -182,10 +183,10 @@ def make_findings(plan: TopicPlan, actual: Iterable[DriftFinding] = ()) -> tuple
     The plan of the topic decides the planned action and its risk. ``actual`` are findings that do not depend on a plan,
     at most one for each pair: they decide the values.
     """
-    findings: dict[tuple[str, str], DriftFinding] = {}
+    by_key: dict[tuple[str, str], list[DriftFinding]] = {}
     for finding in _iter_findings(plan):
-        key = (finding.drift_class.value, finding.field)
-        findings[key] = _merge_findings(findings[key], finding) if key in findings else finding
+        by_key.setdefault((finding.drift_class.value, finding.field), []).append(finding)
+    findings = {key: _merge_findings(group) if len(group) > 1 else group[0] for key, group in by_key.items()}
     for finding in _hidden_partitions_findings(plan):
         findings.setdefault((finding.drift_class.value, finding.field), finding)
     is_foreign = any(refusal.reason in _FOREIGN_TOPIC_REASONS for refusal in plan.refusals)
@@ -233,14 +234,14 @@ def _with_issue(finding: DriftFinding, issue: Issue) -> DriftFinding:
     return finding._replace(reasons=(issue.reason,), message=issue.message, hint=issue.hint)
 
 
-def _merge_findings(one: DriftFinding, other: DriftFinding) -> DriftFinding:
-    """Merge two findings of the same class and field; ``one`` decides the values and the planned action."""
-    return one._replace(
-        risk=max((risk for risk in (one.risk, other.risk) if risk is not None), default=None),
-        explanation=one.explanation or other.explanation,
-        reasons=tuple(dict.fromkeys((*one.reasons, *other.reasons))),
-        message="; ".join(dict.fromkeys(filter(None, (one.message, other.message)))),
-        hint="; ".join(dict.fromkeys(filter(None, (one.hint, other.hint)))),
+def _merge_findings(group: Sequence[DriftFinding]) -> DriftFinding:
+    """Merge findings of the same class and field; the first one decides the values and the planned action."""
+    return group[0]._replace(
+        risk=max((each.risk for each in group if each.risk is not None), default=None),
+        explanation=next((each.explanation for each in group if each.explanation), ""),
+        reasons=tuple(dict.fromkeys(chain.from_iterable(each.reasons for each in group))),
+        message="; ".join(dict.fromkeys(each.message for each in group if each.message)),
+        hint="; ".join(dict.fromkeys(each.hint for each in group if each.hint)),
     )
 
 

@@ -21,7 +21,7 @@ from topiarist.text import humanize_bytes, printable, printable_path
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE_URI = re.compile(r"file:/+")
 
-_EXTRAS = {"s3": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
 """The extra of topiarist with the driver of a scheme."""
 
 _HEAD_BYTES = 1 << 16
@@ -169,6 +169,9 @@ def open_store(address: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
 
         store, path = url_to_fs(address)
-    except ImportError as error:
+    except (ImportError, ValueError) as error:
+        is_known = isinstance(error, ImportError) or (scheme in _EXTRAS and "Protocol not known" in str(error))
+        if not is_known:  # fsspec knows abfss only by its driver
+            raise
         raise missing_packages_error(_EXTRAS.get(scheme, "drift"), printable_path(address)) from error
     return store, str(path)

@@ -393,6 +393,10 @@ class Store:
         found = self.clusters.get(name)
         return self._cluster_specs[name] if found and found.manifest is not None else None
 
+    def last_cluster_spec(self, name: str) -> ClusterSpec | None:
+        """Return the last spec of a Cluster that could be read; None if it does not exist or never could."""
+        return self._cluster_specs.get(name)
+
     def target_clusters(self, topic: Resource) -> list[str]:
         """Return the target clusters of a Topic.
 
@@ -541,7 +545,7 @@ class Store:
             yield from self.clusters if found.kind == "Policy" or comes_or_goes else ()
 
     def _topics_targeting(self, name: str) -> Iterator[Resource]:
-        cluster = self._cluster_specs.get(name)
+        cluster = self.last_cluster_spec(name)
         return (topic for topic in self.topics.values() if cluster and self._is_target(topic, cluster))
 
     def _is_target(self, topic: Resource, cluster: ClusterSpec) -> bool:

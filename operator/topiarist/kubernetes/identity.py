@@ -93,7 +93,7 @@ class ClusterIdentities:
         found: dict[str, str] = {}
         ids = self._suggested_ids(home)
         for rival in self._store.clusters.values():
-            spec = self._store.cluster_spec(rival.name)
+            spec = self._store.last_cluster_spec(rival.name)  # a mistake in a Cluster takes no topic from its Topics
             if spec is None or rival.name == home.name or ids.isdisjoint(self._suggested_ids(rival)):
                 continue
             for key in self._store.topic_keys(rival.name):

@@ -273,6 +273,15 @@ def test_the_highest_risk_of_one_field_counts(reverse: bool, other_hint: str, hi
     assert (row.message, row.hint) == ("; ".join(issue.message for issue in issues), hints)
 
 
+def test_the_hint_of_three_refusals_of_one_field_says_nothing_twice() -> None:
+    """The same hint of the first and the third refusal stands once."""
+    hints = {"one": "ask", "two": "wait", "three": "ask"}
+    change = UpdateConfig((ConfigItem("x", "1", "2", RiskAssessment(Risk.SAFE)),))
+    issues = tuple(Issue(Reason.FROZEN, text, ("config",), hint, (change,)) for text, hint in hints.items())
+    (row,) = make_findings(TopicPlan("orders", topic(), refusals=issues, spec=spec()))
+    assert (row.message, row.hint) == ("one; two; three", "ask; wait")
+
+
 def test_explicit_lists_that_differ_are_told_by_partition() -> None:
     """The finding lists only the partitions with different replicas, as JSON by partition id."""
     rows = found(state(topic()), replicaAssignment=[[1, 2], [3, 2], [4, 3]])

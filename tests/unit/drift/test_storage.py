@@ -157,7 +157,10 @@ def test_an_error_of_a_driver_is_one_line(storage: Storage, monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     ("scheme", "driver", "extra"),
-    [("s3", "s3fs", "s3"), ("gs", "gcsfs", "gcs"), ("abfs", "adlfs", "azure"), ("hdfs", "fsspec.core", "drift")],
+    [
+        *(("s3", "s3fs", "s3"), ("s3a", "s3fs", "s3"), ("gs", "gcsfs", "gcs"), ("abfs", "adlfs", "azure")),
+        *(("abfss", "adlfs", "azure"), ("hdfs", "fsspec.core", "drift")),
+    ],
 )
 def test_a_driver_that_is_not_installed_is_named(
     monkeypatch: pytest.MonkeyPatch, scheme: str, driver: str, extra: str

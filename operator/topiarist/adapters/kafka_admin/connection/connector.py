@@ -292,7 +292,6 @@ def _identify(address: Address) -> str:
     """
     try:
         with socket.create_connection(address, tls.PROBE_TIMEOUT_S) as probe:
-            probe.settimeout(tls.PROBE_TIMEOUT_S)
             probe.sendall(b"srvr\r\n\r\n")
             answer = probe.recv(64)
     except OSError:

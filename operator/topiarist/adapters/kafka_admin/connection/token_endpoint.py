@@ -208,7 +208,8 @@ class AwsTokens:
         except botocore.exceptions.ClientError as error:
             found = error.response.get("Error", {})
             code, text = str(found.get("Code", "")), printable(str(found.get("Message") or ""), 300)
-            message = f"AWS refuses the credentials: {text or code} ({code})"
+            cause = f"{text} ({code})" if text and code else text or code or "it names no cause"
+            message = f"AWS refuses the credentials: {cause}"
             raise self._error(Reason.AUTHENTICATION_FAILED, message, _HINTS.get(code, "")) from None
         except (botocore.exceptions.HTTPClientError, botocore.exceptions.ConnectionError, TimeoutError) as error:
             raise self._error(Reason.UNREACHABLE, f"cannot get credentials: {printable(str(error), 300)}") from None
