@@ -20,7 +20,14 @@ from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.state import REMEDY_NO_RECORDS, RecordsView, read_capabilities, read_state
 from topiarist.adapters.kafka_admin.read.sync import read_quorum, sync, sync_to_read
-from topiarist.adapters.kafka_admin.records.codec import NoRecords, Records, TopicRecord, merge_moved, resolve
+from topiarist.adapters.kafka_admin.records.codec import (
+    NoRecords,
+    PresentTopics,
+    Records,
+    TopicRecord,
+    merge_moved,
+    resolve,
+)
 from topiarist.adapters.kafka_admin.records.run import ClusterView, LeftRecordsCheck, RecordsRun, check_left_records
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
@@ -339,7 +346,7 @@ class KafkaCluster(Closable):
 
     def _read_transaction_settings(self, state: ClusterState) -> Mapping[str, str]:
         """Return what the brokers would make the topic of transactions with, while there is none."""
-        if TRANSACTIONS_TOPIC in state.topics or not state.brokers:
+        if TRANSACTIONS_TOPIC in state.topics or TRANSACTIONS_TOPIC in state.topic_errors or not state.brokers:
             return {}
         keys = (PARTITIONS_SETTING, FACTOR_SETTING)
         with suppress(UnsupportedRequest):
@@ -453,7 +460,7 @@ def view_records(records: Records) -> RecordsView:
     pending = {name: each for name, each in records.topics.items() if each.intent}
     finished = {name: each for name, each in records.topics.items() if each.intent is None}
 
-    def resolve_pending(topics: Mapping[str, TopicState]) -> Mapping[str, IdentifiedRecord]:
+    def resolve_pending(topics: PresentTopics) -> Mapping[str, IdentifiedRecord]:
         return _identify({name: resolve(each, topics.get(name), has_waited=False) for name, each in pending.items()})
 
     return RecordsView(_identify(finished), records.gate, records.moves, resolve_pending=resolve_pending)

@@ -1,8 +1,8 @@
 """Read topic configs: overrides of many topics, and all that the brokers know about the configs of a topic.
 
 A broker that may not be asked answers with an error and no entries, which would read as "no overrides": every result's
-error is looked at, and a topic without a result is a fault. Values come parsed (numbers without blanks), so they are
-compared by value, as everywhere.
+error is looked at, and a topic without a result is a fault. An error of one topic is a value, so that all others are
+read. Values come parsed (numbers without blanks), so they are compared by value, as everywhere.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ Up to 1,500 topics are two requests for each connection, so that no connection w
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
-RIGHT = "DescribeConfigs on every topic"
+_REQUEST_CODES = frozenset({error_codes.CLUSTER_AUTHORIZATION_FAILED, error_codes.UNSUPPORTED_VERSION})
+"""Codes of a result that concern every topic: they end the read."""
 
 BROKER_OVERRIDE, _DYNAMIC_DEFAULT = 2, 3
 """Sources of values: set for one broker, and for all of them. That of topics is ``OVERRIDE``."""
@@ -115,6 +116,10 @@ _TYPES = {
     **{1: "BOOLEAN", 2: "STRING", 3: "INT", 4: "SHORT", 5: "LONG"},
     **{6: "DOUBLE", 7: "LIST", 8: "CLASS", 9: "PASSWORD"},
 }
+
+
+Overrides = Mapping[str, str] | TopiaristError | None
+"""The overrides of one topic; an error if the brokers do not describe it, None if it does not exist any more."""
 
 
 class KnownConfigs(NamedTuple):
@@ -130,18 +135,18 @@ def read_overrides(
     names: Sequence[str],
     *,
     more: LendMore = no_more,
-) -> Mapping[str, Mapping[str, str] | None]:
-    """Return the overrides of each topic; None for a topic that does not exist any more.
+) -> Mapping[str, Overrides]:
+    """Return the overrides of each topic, or the error of one that the brokers do not describe.
 
-    Many topics are read over further connections too, which ``more`` lends. Raises ``NoPermission`` for a topic that
-    may not be described, ``Unreadable``, and ``Disconnected``.
+    Many topics are read over further connections too, which ``more`` lends. Raises ``Disconnected``, and
+    ``NoPermission`` or ``PrerequisiteMissing`` if no topic may or can be described.
     """
 
-    def read(from_: Connection, batch: Sequence[str]) -> dict[str, Mapping[str, str] | None]:
+    def read(from_: Connection, batch: Sequence[str]) -> dict[str, Overrides]:
         found = {each.name: each for each in _read_batch(from_, batch)}
-        return {name: _require(session, name, found.get(name)) for name in batch}
+        return {name: _overrides_or_error(session, name, found.get(name)) for name in batch}
 
-    overrides: dict[str, Mapping[str, str] | None] = {}
+    overrides: dict[str, Overrides] = {}
     for found in read_in_parallel(connection, list(split_names(names)), read, more):
         overrides |= found
     return overrides
@@ -156,20 +161,20 @@ class _Described(NamedTuple):
 
 def read_overrides_and_known_configs(
     session: Session, connection: Connection, names: Sequence[str], *, more: LendMore = no_more
-) -> tuple[Mapping[str, Mapping[str, str] | None], KnownConfigs | None]:
+) -> tuple[Mapping[str, Overrides], KnownConfigs | None]:
     """Return what ``read_overrides`` and ``read_known_configs`` return; a few topics are described in one request."""
     if not 0 < len(names) <= _MAX_DESCRIBED:
         overrides = read_overrides(session, connection, names, more=more)
         return overrides, read_known_configs(session, connection, overrides)
     described = _describe_configs(session, connection, names)
-    overrides = {name: each and each.overrides for name, each in described.items()}
+    overrides = {name: each.overrides if isinstance(each, _Described) else each for name, each in described.items()}
     return overrides, _collect_known(overrides, described.get)
 
 
 def read_known_configs(
-    session: Session, connection: Connection, overrides: Mapping[str, Mapping[str, str] | None]
+    session: Session, connection: Connection, overrides: Mapping[str, Overrides]
 ) -> KnownConfigs | None:
-    """Return what the brokers know about configs, as they describe it for topics; None without a topic.
+    """Return what the brokers know about configs, as they describe it for topics; None without a topic to describe.
 
     ``overrides`` are those of topics by name, as ``read_overrides`` returns them. A topic does not show the default of
     a config that it overrides, so another one is asked for that; a default that no topic shows stays unknown.
@@ -178,16 +183,16 @@ def read_known_configs(
 
 
 def _collect_known(
-    overrides: Mapping[str, Mapping[str, str] | None], describe: Callable[[str], _Described | None]
+    overrides: Mapping[str, Overrides], describe: Callable[[str], _Described | TopiaristError | None]
 ) -> KnownConfigs | None:
-    configs = {name: config for name, config in overrides.items() if config is not None}
+    configs = {name: config for name, config in overrides.items() if isinstance(config, Mapping)}
     known: KnownConfigs | None = None
     missing: Collection[str] | None = None
     for name in sorted(configs, key=lambda name: (len(configs[name]), name))[:_MAX_DESCRIBED]:
         if missing is not None and configs[name].keys() >= set(missing):
             continue
         described = describe(name)
-        if described is None:
+        if not isinstance(described, _Described):
             continue
         found, before = described.known, known.configs if known else {}
         defaults = {key: each for key, each in before.items() if each.default is not None}
@@ -200,20 +205,20 @@ def _collect_known(
 
 def _describe_configs(
     session: Session, connection: Connection, names: Sequence[str]
-) -> Mapping[str, _Described | None]:
-    """Return the overrides and all configs of each topic; None for one that does not exist any more."""
+) -> Mapping[str, _Described | TopiaristError | None]:
+    """Return the overrides and all configs of each topic, or what ``Overrides`` has in their place."""
     answer = connection.call(build_describe_configs(names, None, synonyms=True))
     results = {each.resource_name: each for each in answer.results}
     return {name: _read_described(session, name, results.get(name)) for name in names}
 
 
-def _read_described(session: Session, name: str, result: Message | None) -> _Described | None:
+def _read_described(session: Session, name: str, result: Message | None) -> _Described | TopiaristError | None:
     entries = result.configs if result else ()
     own = {each.name: each.value or "" for each in entries if each.config_source == metadata.OVERRIDE}
     found = metadata.TopicOverrides(name, own, result.error_code, result.error_message) if result else None
-    overrides = _require(session, name, found)
-    if overrides is None:
-        return None
+    overrides = _overrides_or_error(session, name, found)
+    if not isinstance(overrides, Mapping):
+        return overrides
     known: dict[str, KnownConfig] = {}
     settings: dict[str, str] = {}
     for entry in entries:
@@ -270,15 +275,18 @@ def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[metada
         raise Disconnected(f"an answer to DescribeConfigs cannot be decoded: {error}", was_sent=True) from error
 
 
-def _require(session: Session, name: str, found: metadata.TopicOverrides | None) -> Mapping[str, str] | None:
+def _overrides_or_error(session: Session, name: str, found: metadata.TopicOverrides | None) -> Overrides:
     if found is None:
-        raise TopiaristError(Reason.UNREADABLE, f"the answer of the brokers does not have the configs of topic {name}")
+        return TopiaristError(Reason.UNREADABLE, "the answer of the brokers does not have its configs")
     if found.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
         return None
-    if found.error_code:
-        what = f"cannot read the configs of topic {name}"
-        raise session.error_of(found.error_code, what, RIGHT, found.error_message)
-    return found.config
+    if not found.error_code:
+        return found.config
+    right = f"DescribeConfigs on topic {name}"
+    error = session.error_of(found.error_code, "its configs cannot be read", right, found.error_message)
+    if found.error_code in _REQUEST_CODES:
+        raise TopiaristError(error.reason, f"topic {name}: {error.message}", error.hint)
+    return error
 
 
 def build_describe_configs(

@@ -41,12 +41,7 @@ from topiarist.adapters.kafka_admin.read.sync import (
     sync_to_read,
     target_of,
 )
-from topiarist.adapters.kafka_admin.read.topic_reader import (
-    absent_or_error,
-    build_topic_state,
-    is_unchanged,
-    read_again,
-)
+from topiarist.adapters.kafka_admin.read.topic_reader import absent_or_error, is_unchanged, read_again, state_or_error
 from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import TOPIC_CONFIGS
@@ -76,6 +71,9 @@ REMEDY_NO_RECORDS = (
 _ROUNDS = 5
 _ID_BATCH = 1000
 
+_Configs = Mapping[str, Mapping[str, str] | TopiaristError]
+_FoundTopics = Mapping[str, TopicState | ReadError]
+
 
 class RecordsView(NamedTuple):
     """The part of topiarist's records that a state has.
@@ -88,7 +86,7 @@ class RecordsView(NamedTuple):
     freeze: Freeze | None = None
     batch: BatchRecord | None = None
     batch_at_ms: int | None = None
-    resolve_pending: Callable[[Mapping[str, TopicState]], Mapping[str, IdentifiedRecord]] = lambda topics: {}
+    resolve_pending: Callable[[_FoundTopics], Mapping[str, IdentifiedRecord]] = lambda topics: {}
     are_kept: bool = True
 
 
@@ -97,7 +95,7 @@ class _Topics(NamedTuple):
 
     metadata: ClusterMetadata
     watch: ReassignmentsWatch
-    configs: Mapping[str, Mapping[str, str]]
+    configs: _Configs
     known: KnownConfigs | None
     unsettled: Collection[str] = ()
 
@@ -106,8 +104,8 @@ def read_state(session: Session, records: RecordsView, previous: ClusterState | 
     """Read everything that a plan needs.
 
     ``previous`` is a state that the same session has read before: with it, a cluster as it was costs fewer requests.
-    Topics that cannot be read are in ``topic_errors``. Raises ``TopiaristError``: ``NoPermission`` without the right to
-    describe configs, ``Unreachable`` if no broker can be read.
+    Topics that cannot be read are in ``topic_errors``. Raises ``TopiaristError``: ``NoPermission`` if the configs of
+    several topics and of none of them may be described, ``Unreachable`` if no broker can be read.
     """
     return read_again(lambda: _read_state(session, records, previous))
 
@@ -123,8 +121,9 @@ def _read_state(session: Session, records: RecordsView, previous: ClusterState |
     reassignments = watch.current
     if watch.support.is_denied:
         warnings.append(WARNING_NO_REASSIGNMENTS + watch.support.why)
+    _require_configs(found.configs)
     topics, errors, dangling = _add_records(
-        {name: build_topic_state(topic, found.configs[name], reassignments) for name, topic in metadata.topics.items()},
+        {name: state_or_error(topic, found.configs[name], reassignments) for name, topic in metadata.topics.items()},
         records,
         connection,
     )
@@ -132,7 +131,7 @@ def _read_state(session: Session, records: RecordsView, previous: ClusterState |
         name: error for name, code in metadata.errors.items() if (error := absent_or_error(name, code)) is not None
     }
     quorum = synced.quorum
-    policies = {config["cleanup.policy"] for config in found.configs.values() if "cleanup.policy" in config}
+    policies = {each.config["cleanup.policy"] for each in topics.values() if "cleanup.policy" in each.config}
     seen = Seen(see_topic_ids(metadata), synced.freshness, see_compaction(policies), watch.support)
     capabilities = find_capabilities(connection, seen)
     return ClusterState(
@@ -207,7 +206,7 @@ def _read_topics(
         # Without a controller no broker can list them, and the request would wait for one.
         return ReassignmentsWatch(session, connection, has_controller=has_controller)
 
-    def read_all(names: Collection[str]) -> tuple[dict[str, Mapping[str, str]], KnownConfigs | None]:
+    def read_all(names: Collection[str]) -> tuple[_Configs, KnownConfigs | None]:
         overrides, known = read_overrides_and_known_configs(
             session, connection, sorted(names), more=lambda: lend_synced(session, synced)
         )
@@ -228,7 +227,7 @@ def _read_topics(
         if not new and not watch.current:
             return _Topics(before, watch, configs, known)
         added, shown = read_all(new)
-        configs, known = configs | added, known or shown
+        configs, known = {**configs, **added}, known or shown
     moved: Collection[str] = ()
     for _ in range(_ROUNDS):
         watch.settle()
@@ -239,9 +238,8 @@ def _read_topics(
             for name, topic in after.topics.items()
             if name not in configs or name not in before.topics or not is_unchanged(before.topics[name], topic)
         }
-        configs = {name: config for name, config in configs.items() if name in after.topics} | _read_configs(
-            session, connection, changed
-        )
+        kept = {name: config for name, config in configs.items() if name in after.topics}
+        configs = {**kept, **_read_configs(session, connection, changed)}
         before = after
         if not changed and not moved and configs.keys() == after.topics.keys():
             return _Topics(after, watch, configs, known)
@@ -260,20 +258,29 @@ def _is_as_before(topic: TopicMetadata, previous: TopicState) -> bool:
     )
 
 
-def _read_configs(
-    session: Session, connection: Connection, topics: Mapping[str, TopicMetadata]
-) -> dict[str, Mapping[str, str]]:
+def _read_configs(session: Session, connection: Connection, topics: Mapping[str, TopicMetadata]) -> _Configs:
     found = read_overrides(session, connection, sorted(topics))
     return {name: config for name, config in found.items() if config is not None}
 
 
+def _require_configs(configs: _Configs) -> None:
+    """Raise the error of a topic if there are several, and all of them have one: it is hardly that of one topic."""
+    errors = {name: config for name, config in configs.items() if isinstance(config, TopiaristError)}
+    if 1 < len(errors) == len(configs):
+        name, error = min(errors.items())
+        raise TopiaristError(error.reason, f"no topic can be read: topic {name}: {error.message}", error.hint)
+
+
 def _add_records(
-    topics: Mapping[str, TopicState], records: RecordsView, connection: Connection
+    topics: _FoundTopics, records: RecordsView, connection: Connection
 ) -> tuple[dict[str, TopicState], dict[str, ReadError], dict[str, OwnershipRecord]]:
-    """Return the topics with their records, the topics that are hidden, and the records without a topic."""
-    owned = dict(topics)
+    """Return the topics with their records, the topics that cannot be read, and the records without a topic."""
+    owned = {name: topic for name, topic in topics.items() if isinstance(topic, TopicState)}
+    errors = {name: topic for name, topic in topics.items() if isinstance(topic, ReadError)}
     missing: dict[str, IdentifiedRecord] = {}
     for name, found in {**records.topics, **records.resolve_pending(topics)}.items():
+        if name in errors:
+            continue
         topic = owned.get(name)
         if topic is None:
             missing[name] = found
@@ -285,7 +292,6 @@ def _add_records(
     ids = sorted({found.topic_id for found in missing.values() if found.topic_id is not None})
     for start in range(0, len(ids), _ID_BATCH):
         codes |= read_topic_id_errors(connection, ids[start : start + _ID_BATCH])
-    errors: dict[str, ReadError] = {}
     dangling: dict[str, OwnershipRecord] = {}
     for name, found in missing.items():
         code = UNKNOWN_TOPIC_ID if found.topic_id is None else codes[found.topic_id]

@@ -171,7 +171,7 @@ class TopicReader:
                 if name in moved:
                     continue
                 if now is not None and config is not None and is_unchanged(before.topics[name], now):
-                    found[name] = build_topic_state(now, config, watch.current)
+                    found[name] = state_or_error(now, config, watch.current)
                 elif name not in existing and name not in after.topics:
                     found[name] = absent_or_error(name, after.errors.get(name))
             remaining = [name for name in names if name not in found]
@@ -195,14 +195,16 @@ class TopicReader:
             return None
         watch = sync.ReassignmentsWatch(self._session, connection, has_controller=bool(present) and lists_reassignments)
         found = {
-            name: build_topic_state(topics[name], configs[name], watch.current)
+            name: state_or_error(topics[name], configs[name], watch.current)
             if name in topics
             else absent_or_error(name, metadata.errors.get(name))
             for name in ids
         }
         for name, topic_id in watched.items():
             if self._watched and name in metadata.topics and metadata.topics[name].topic_id == topic_id:
-                self._watched.note_look(configs.get(name), synced.quorum and synced.quorum.leader_epoch)
+                config = configs.get(name)
+                known_config = config if isinstance(config, Mapping) else None
+                self._watched.note_look(known_config, synced.quorum and synced.quorum.leader_epoch)
         brokers = {broker.id: broker for broker in metadata.brokers}
         return Look(found, brokers, _find_broker_defaults(known), synced.version)
 
@@ -222,6 +224,15 @@ def build_topic_state(topic: TopicMetadata, config: Mapping[str, str], reassignm
         topic_id=topic.topic_id,
         reassigning_partitions=tuple(sorted(reassignments.get(topic.name, ()))),
     )
+
+
+def state_or_error(
+    topic: TopicMetadata, config: Mapping[str, str] | TopiaristError, reassignments: sync.Reassignments
+) -> TopicState | ReadError:
+    """Return the state of a topic without a record, or the error of a topic with configs that cannot be read."""
+    if isinstance(config, TopiaristError):
+        return ReadError(f"topic {topic.name}", "; ".join(filter(None, (config.message, config.hint))))
+    return build_topic_state(topic, config, reassignments)
 
 
 def is_unchanged(before: TopicMetadata, after: TopicMetadata) -> bool:

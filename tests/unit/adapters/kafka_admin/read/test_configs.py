@@ -38,7 +38,7 @@ from topiarist.adapters.kafka_admin.read.topic_reader import (
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.outcome import TopicProgress
-from topiarist.model.state import PartitionState, Reassignment, TopicInspection, TopicState
+from topiarist.model.state import PartitionState, ReadError, Reassignment, TopicInspection, TopicState
 from unit.adapters.kafka_admin.read.test_sync import quorum, versions
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, ScriptedSession, metadata, partition, reply
 
@@ -350,44 +350,70 @@ def test_overrides() -> None:
     assert session.sent[0].version == 3
 
 
-@pytest.mark.parametrize(
-    ("results", "reason", "message"),
-    [
-        ([], Reason.UNREADABLE, "the answer of the brokers does not have the configs of topic a"),
-        ([described("a", 2, [], 29)], Reason.NO_PERMISSION, "lacks DescribeConfigs on every topic"),
-        ([described("a", 2, [], 42)], Reason.UNREADABLE, "cannot read the configs of topic a"),
-    ],
-)
-def test_overrides_that_cannot_be_read(results: Any, reason: Reason, message: str) -> None:
-    """An error and a missing topic are no topic without overrides."""
-    session = over(DescribeConfigs=DescribeConfigsResponse(throttle_time_ms=0, results=results))
-    with pytest.raises(TopiaristError) as caught:
-        read_overrides(session, session.any_broker(), ["a"])
-    assert caught.value.reason is reason
-    assert message in caught.value.message
+def answer_for(codes: dict[str, int | None]) -> Any:
+    """Return an answer to DescribeConfigs with an error for some topics; None leaves a topic out."""
+
+    def answer(broker: int, request: Any) -> Any:
+        found = describe(broker, request)
+        for each in found.results:
+            if code := codes.get(each.resource_name):
+                each.error_code, each.error_message, each.configs = code, "why", []
+        found.results = [each for each in found.results if codes.get(each.resource_name, 0) is not None]
+        return found
+
+    return answer
+
+
+NOT_DESCRIBED = [
+    (None, Reason.UNREADABLE, "the answer of the brokers does not have its configs"),
+    (
+        29,
+        Reason.NO_PERMISSION,
+        "its configs cannot be read: User:ANONYMOUS lacks DescribeConfigs on topic a (TOPIC_AUTHORIZATION_FAILED)",
+    ),
+    (17, Reason.UNREADABLE, "its configs cannot be read: INVALID_TOPIC_EXCEPTION (17): why"),
+    (42, Reason.UNREADABLE, "its configs cannot be read: INVALID_REQUEST (42): why"),
+    (7, Reason.UNREACHABLE, "its configs cannot be read: REQUEST_TIMED_OUT (7): why"),
+    (-1, Reason.UNREACHABLE, "its configs cannot be read: UNKNOWN_SERVER_ERROR (-1): why"),
+]
+
+
+@pytest.mark.parametrize(("code", "reason", "message"), NOT_DESCRIBED)
+def test_a_topic_that_is_not_described(code: int | None, reason: Reason, message: str) -> None:
+    """Its error is its own, and no topic without overrides; the others are described, and show what brokers know."""
+    session = over(DescribeConfigs=answer_for({"a": code}))
+    overrides, known = read_overrides_and_known_configs(session, session.any_broker(), ["a", "b"])
+    for found in (overrides, read_overrides(session, session.any_broker(), ["a", "b"])):
+        error = found["a"]
+        assert isinstance(error, TopiaristError)
+        assert (error.reason, error.message, found["b"]) == (reason, message, {"retention.ms": "5"})
+        assert read_known_configs(session, session.any_broker(), found) == known
+    assert known
+    assert known.configs.keys() == {"retention.ms", "segment.ms"}
+
+
+def test_a_topic_that_was_deleted_shows_no_configs() -> None:
+    """It is no error, and no topic."""
+    session = over(DescribeConfigs=answer_for({"a": 3}))
+    assert read_overrides_and_known_configs(session, session.any_broker(), ["a"]) == ({"a": None}, None)
 
 
 @pytest.mark.parametrize(
-    ("results", "error"),
+    ("code", "reason", "message"),
     [
-        ([], "the answer of the brokers does not have the configs of topic a"),
-        (
-            [described("a", 2, [], 42)],
-            "cannot read the configs of topic a: INVALID_REQUEST (42): why",
-        ),
-        ([described("a", 2, [], 3)], ""),
+        (31, Reason.NO_PERMISSION, "lacks DescribeConfigs on topic a (CLUSTER_AUTHORIZATION_FAILED)"),
+        (35, Reason.PREREQUISITE_MISSING, "the brokers do not support it (UNSUPPORTED_VERSION (35): why)"),
     ],
 )
-def test_a_topic_that_is_not_described(results: Any, error: str) -> None:
-    """It is an error, unless it was deleted meanwhile: it shows nothing then."""
-    session = over(DescribeConfigs=DescribeConfigsResponse(throttle_time_ms=0, results=results))
-    if not error:
-        assert read_overrides_and_known_configs(session, session.any_broker(), ["a"]) == ({"a": None}, None)
-        return
+def test_answers_about_every_topic_end_a_read(code: int, reason: Reason, message: str) -> None:
+    """They concern the request, and not the topic that has them."""
+    session = over(DescribeConfigs=answer_for({"a": code}))
     for read in (read_overrides, read_overrides_and_known_configs):
         with pytest.raises(TopiaristError) as caught:
-            read(session, session.any_broker(), ["a"])
-        assert caught.value.message == error
+            read(session, session.any_broker(), ["a", "b"])
+        assert caught.value.reason is reason
+        assert caught.value.message.startswith("topic a: its configs cannot be read: ")
+        assert caught.value.message.endswith(message)
 
 
 def test_known_configs() -> None:
@@ -536,6 +562,17 @@ def test_a_topic_without_configs_at_the_first_look() -> None:
     found = TopicReader(session).look_again({"a": ID_OF_A}).topics["a"]
     assert isinstance(found, TopicState)
     assert (found.topic_id, found.config) == (ID_OF_A, {"retention.ms": "5"})
+
+
+def test_a_look_at_a_topic_that_is_not_described() -> None:
+    """Before a write and after it, the topic is unreadable, with what to do; the others are read in the same look."""
+    answer = metadata({name: [partition(0, 1)] for name in "ab"})
+    decode_id(answer)
+    reader = TopicReader(over(answer, DescribeConfigs=answer_for({"a": 29})))
+    for look in (reader.look(["a", "b"]), reader.look_again(dict.fromkeys("ab", ID_OF_A))):
+        assert look.topics["a"] == ReadError("topic a", f"{NOT_DESCRIBED[1][2]}; grant it with kafka-acls")
+        assert isinstance(look.topics["b"], TopicState)
+        assert look.broker_defaults == {"log.roll.ms": "7"}
 
 
 def test_a_topic_that_changes_while_it_is_read() -> None:

@@ -46,8 +46,8 @@ from topiarist.model.state import (
     TopicState,
     WriteBlock,
 )
+from unit.adapters.kafka_admin.read.test_configs import NOT_DESCRIBED, answer_for, entry, listed, over
 from unit.adapters.kafka_admin.read.test_configs import described as described_configs
-from unit.adapters.kafka_admin.read.test_configs import entry, listed, over
 from unit.adapters.kafka_admin.read.test_sync import quorum, versions
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
 
@@ -231,6 +231,7 @@ A, A_MOVED, A_AGAIN = (
     described(0, "a", RECREATED),
 )
 B = described(0, "b", LATE)
+IDS = {"a": PRESENT, "b": LATE}
 LIST, NO_LIST = listed(("a", 0, [3], [1])), listed()
 
 
@@ -266,6 +267,46 @@ def test_a_topic_that_is_deleted_while_it_is_read() -> None:
     assert read(cluster(PRESENT, [A], [], DescribeConfigs=gone)).topics == {}
     session = cluster(PRESENT, [A], DescribeConfigs=gone)
     assert (read(session).topics, session.names().count("Metadata")) == ({}, 6)
+
+
+DENIED_A = ReadError("topic a", f"{NOT_DESCRIBED[1][2]}; grant it with kafka-acls")
+
+
+def test_a_topic_whose_configs_are_denied() -> None:
+    """It alone is an error, with its right and what to do: a record of it is neither lost nor of a deleted topic."""
+
+    def resolve(topics: Any) -> dict[str, IdentifiedRecord]:
+        assert topics["a"] == DENIED_A
+        return {"a": IdentifiedRecord(TEAM, ID_A)}
+
+    for previous in (None, read(cluster(PRESENT, [A, B]))):
+        for records in (
+            RecordsView({name: IdentifiedRecord(TEAM, encode_topic_id(each)) for name, each in IDS.items()}),
+            RecordsView({"b": IdentifiedRecord(TEAM, encode_topic_id(LATE))}, resolve_pending=resolve),
+        ):
+            session = cluster(PRESENT, [A, B], DescribeConfigs=answer_for({"a": 29}))
+            state = read(session, records, previous)
+            assert (state.topic_errors, state.dangling_records) == ({"a": DENIED_A}, {})
+            assert state.topics.keys() == {"b"}
+            assert state.topics["b"].valid_record == TEAM
+            assert state.known_configs == KNOWN
+
+
+@pytest.mark.parametrize("views", [[[A, B], [A_MOVED, B], [A_MOVED, B]], [[A], [A, B], [A, B]]])
+def test_a_topic_whose_configs_are_denied_in_a_later_look(views: list[Any]) -> None:
+    """A topic that is read again because the cluster changes is read like one of the first look."""
+    state = read(cluster(PRESENT, *views, DescribeConfigs=answer_for({"a": 29})))
+    assert (state.topic_errors, [*state.topics]) == ({"a": DENIED_A}, ["b"])
+
+
+def test_configs_of_all_topics_that_are_denied() -> None:
+    """Of several topics the same right is hardly missing on each alone: the read ends, with the right of the first."""
+    denied = answer_for({"a": 29, "b": 29})
+    with pytest.raises(TopiaristError) as caught:
+        read(cluster(PRESENT, [B, A], DescribeConfigs=denied))
+    assert (caught.value.reason, caught.value.hint) == (Reason.NO_PERMISSION, "grant it with kafka-acls")
+    assert caught.value.message == f"no topic can be read: topic a: {NOT_DESCRIBED[1][2]}"
+    assert read(cluster(DescribeConfigs=denied)).topic_errors == {"a": DENIED_A}
 
 
 def test_lists_that_move_all_the_time() -> None:
