@@ -52,12 +52,13 @@ class MoveReader:
             reassignments,
             {broker.id: broker for broker in self._brokers},
             dict.fromkeys(names, 1),
+            {},
         )
 
     def read_throttles(self, entities: Collection[str]) -> PresentThrottles:
         """Return the overrides of these entities that throttle."""
         return PresentThrottles(
-            {entity: dict(values) for entity, values in self._ask("throttles", tuple(sorted(entities)))}, {}
+            {entity: dict(values) for entity, values in self._ask("throttles", tuple(sorted(entities)))}, {}, {}
         )
 
     def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:

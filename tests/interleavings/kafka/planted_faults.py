@@ -131,7 +131,7 @@ FAULTS = {
     "without records: topics are never compared with the plan": Fault(
         "API: no records, two growths", _returns(Writer, "_compare", None)
     ),
-    "moves: throttles are not set": Fault("API: a move", _returns(BatchWriter, "_send_changes", None)),
+    "moves: throttles are not set": Fault("API: a move", _returns(BatchWriter, "_send_changes", {})),
     "moves: the record is not written first": Fault("API: a move", [(RecordsRun, "commit_batch", _commit_nothing)]),
     "moves: the limits are not kept": Fault("API: two moves", [(mover, "fill_window", _all_that_wait)]),
     "moves: topics are not compared": Fault(

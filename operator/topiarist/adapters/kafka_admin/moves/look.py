@@ -112,7 +112,8 @@ _TEMPORARY = frozenset({-1, 5, 6, 7, 9, 13, 14, 15, 41})
 class MoveLook(Struct, frozen=True):
     """Topics, brokers and reassignments as they are after a sync.
 
-    ``topics`` has None for a topic that does not exist. ``min_isr`` has the ``min.insync.replicas`` in effect.
+    ``topics`` has None for a topic that does not exist. ``min_isr`` has the ``min.insync.replicas`` in effect,
+    ``errors`` the topics that the brokers do not describe, of those that were asked for.
     """
 
     topics: Mapping[str, TopicState | None]
@@ -120,9 +121,12 @@ class MoveLook(Struct, frozen=True):
     reassignments: Mapping[Partition, Reassignment]
     brokers: Mapping[int, Broker]
     min_isr: Mapping[str, int]
+    errors: Mapping[str, TopiaristError]
 
     def moved_topic(self, name: str, records: Mapping[str, TopicRecord]) -> MovedTopic:
-        """Return one topic for ``judge_topic``, with its record if that is valid."""
+        """Return one topic for ``judge_topic``, with its record if that is valid; raise its error if it has one."""
+        if error := self.errors.get(name):
+            raise error
         topic = self.topics[name]
         if topic is not None:
             found = records.get(name)
@@ -159,13 +163,14 @@ class MoveLook(Struct, frozen=True):
 
 
 class PresentThrottles(NamedTuple):
-    """The overrides that throttle, by entity, and why brokers cannot be asked for theirs.
+    """The overrides that throttle, by entity; why brokers cannot be asked for theirs, and what is not described.
 
-    A topic that does not exist is in neither.
+    A topic that does not exist is in none of them.
     """
 
     configs: Mapping[str, Mapping[str, str]]
     unreachable: Mapping[str, str]
+    errors: Mapping[str, TopiaristError]
 
 
 class MoveReader:
@@ -178,12 +183,12 @@ class MoveReader:
 
     def look(self, names: Collection[str]) -> MoveLook:
         """Return these topics, and all that are being reassigned, as they are now. Raises ``TopiaristError``."""
-        return self._repeat(lambda: self._look_once(names))
+        return self._repeat(lambda is_last: self._look_once(names, is_last=is_last))
 
     def read_throttles(self, entities: Collection[str]) -> PresentThrottles:
         """Return the overrides of entities that throttle moves."""
         topics = [entity.removeprefix("topics/") for entity in entities if entity.startswith("topics/")]
-        found = dict(self._repeat(lambda: self._describe_throttled_topics(topics))) if topics else {}
+        described = self._repeat(lambda is_last: self._describe_throttled_topics(topics, is_last=is_last))
         unreachable: dict[str, str] = {}
         for entity in sorted(entity for entity in entities if entity.startswith("brokers/")):
             broker = entity.removeprefix("brokers/")
@@ -193,10 +198,12 @@ class MoveReader:
             except Disconnected as error:
                 unreachable[entity] = str(error)
                 continue
-            for result in answer.results:
-                _require_read(result, entity, "DescribeConfigs on the cluster")
-                found[entity] = _find_overrides(result.configs, BROKER_OVERRIDE)
-        return PresentThrottles(found, unreachable)
+            result = next(iter(answer.results), None)
+            configs = _configs_or_error(result, entity, "DescribeConfigs on the cluster", is_last=True)
+            described[entity] = _find_overrides(configs, BROKER_OVERRIDE)
+        errors = {entity: each for entity, each in described.items() if isinstance(each, TopiaristError)}
+        found = {entity: each for entity, each in described.items() if not isinstance(each, TopiaristError)}
+        return PresentThrottles(found, unreachable, errors)
 
     def expect(self, moves: Iterable[ReplicaMove]) -> None:
         """Note moves that were sent, so that a look does not show them between their list and their end."""
@@ -231,14 +238,18 @@ class MoveReader:
                     return True
         return False
 
-    def _look_once(self, names: Collection[str]) -> MoveLook:
+    def _look_once(self, names: Collection[str], *, is_last: bool) -> MoveLook:
         before, wanted, answer = self._read_settled(names)
         topics: dict[str, TopicState | None] = dict.fromkeys(wanted)
         states: dict[str, Mapping[int, PartitionState]] = {}
         metadata = decode_metadata(answer)
-        for name, code in metadata.errors.items():
-            if code != requests.UNKNOWN_TOPIC:
-                _require(code, None, f"topic {name}", "Describe on the topic")
+        errors: dict[str, TopiaristError] = {}
+        for name in names:  # a topic that only another client moves may be hidden
+            code = metadata.errors.get(name, requests.NONE)
+            if code != requests.UNKNOWN_TOPIC and (
+                error := _find_error(code, None, f"topic {name}", "Describe on the topic", is_last=is_last)
+            ):
+                errors[name] = error
         reassignments: dict[str, dict[int, Reassignment]] = {}
         for (name, partition), reassignment in before.items():
             reassignments.setdefault(name, {})[partition] = reassignment
@@ -249,25 +260,35 @@ class MoveReader:
                 for number, one in topic.partitions.items()
             }
         present = [name for name in names if topics[name] is not None]
-        min_isr = {
-            name: effective_min_isr({each.name: each.value for each in configs}, {})
-            for name, configs in self._describe_topics(present, [_MIN_ISR])
-        }
-        return MoveLook(topics, states, before, {broker.id: broker for broker in metadata.brokers}, min_isr)
+        min_isr: dict[str, int] = {}
+        for name, configs in self._describe_topics(present, [_MIN_ISR], is_last=is_last):
+            if isinstance(configs, TopiaristError):
+                errors[name] = configs
+            else:
+                min_isr[name] = effective_min_isr({each.name: each.value for each in configs}, {})
+        return MoveLook(topics, states, before, {broker.id: broker for broker in metadata.brokers}, min_isr, errors)
 
-    def _describe_throttled_topics(self, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
-        self._sync()
-        described = self._describe_topics(names, sorted(THROTTLE_CONFIGS))
+    def _describe_throttled_topics(
+        self, names: Collection[str], *, is_last: bool
+    ) -> dict[str, Mapping[str, str] | TopiaristError]:
+        if names:
+            self._sync()
+        described = self._describe_topics(names, sorted(THROTTLE_CONFIGS), is_last=is_last)
         return {f"topics/{name}": _find_overrides(configs, OVERRIDE) for name, configs in described}
 
-    def _describe_topics(self, names: Collection[str], keys: Sequence[str]) -> Iterator[tuple[str, Message]]:
-        """Yield the configs of each topic that exists."""
+    def _describe_topics(
+        self, names: Collection[str], keys: Sequence[str], *, is_last: bool
+    ) -> Iterator[tuple[str, Message | TopiaristError]]:
+        """Yield the configs of each topic that exists, or the error of one that the brokers do not describe."""
         if not names:
             return
-        for result in self._session.any_broker().call(build_describe_configs(names, keys)).results:
-            if result.error_code != requests.UNKNOWN_TOPIC:
-                _require_read(result, f"topics/{result.resource_name}", "DescribeConfigs on the topic")
-                yield result.resource_name, result.configs
+        answer = self._session.any_broker().call(build_describe_configs(names, keys))
+        results = {each.resource_name: each for each in answer.results}
+        for name in names:
+            result = results.get(name)
+            if result is None or result.error_code != requests.UNKNOWN_TOPIC:
+                right = f"DescribeConfigs on topic {name}"
+                yield name, _configs_or_error(result, f"topics/{name}", right, is_last=is_last)
 
     def _list_reassignments(self) -> Mapping[Partition, Reassignment]:
         answer = self._session.controller().call(build_list_reassignments())
@@ -275,13 +296,15 @@ class MoveReader:
         listed = decode_reassignments(answer)
         return {(name, number): each for name, found in listed.items() for number, each in found.items()}
 
-    def _repeat(self, read: Callable[[], Found]) -> Found:
+    def _repeat(self, read: Callable[[bool], Found]) -> Found:
+        """Return the result of ``read``, which is called again after what may be gone, and told if it is the last."""
         deadline = time.monotonic() + READ_PATIENCE_S
         while True:
+            is_last = time.monotonic() > deadline
             try:
-                return read()
+                return read(is_last)
             except (Disconnected, _Temporary) as error:
-                if time.monotonic() > deadline:
+                if is_last:
                     raise TopiaristError(Reason.UNREACHABLE, f"cannot read the cluster: {error}") from error
                 self._session.forget_controller()
                 time.sleep(_PAUSE_S)
@@ -291,21 +314,33 @@ class _Temporary(Exception):
     """An error code that is worth another read."""
 
 
-def _find_overrides(configs: Message, source: int) -> Mapping[str, str]:
-    """Return the values that are set for the entity itself, by their source."""
+def _find_overrides(configs: Message | TopiaristError, source: int) -> Mapping[str, str] | TopiaristError:
+    """Return the values that are set for the entity itself, by their source; an error stays one."""
+    if isinstance(configs, TopiaristError):
+        return configs
     return {each.name: each.value for each in configs if each.config_source == source and each.value is not None}
 
 
-def _require_read(result: Message, entity: str, right: str) -> None:
-    _require(result.error_code, result.error_message, f"the configs of {entity}", right)
+def _configs_or_error(result: Message | None, entity: str, right: str, *, is_last: bool) -> Message | TopiaristError:
+    if result is None:
+        return TopiaristError(Reason.UNREADABLE, f"the answer of the brokers does not have the configs of {entity}")
+    what = f"the configs of {entity}"
+    return _find_error(result.error_code, result.error_message, what, right, is_last=is_last) or result.configs
 
 
 def _require(code: int, message: str | None, what: str, right: str) -> None:
+    if error := _find_error(code, message, what, right, is_last=False):
+        raise error
+
+
+def _find_error(code: int, message: str | None, what: str, right: str, *, is_last: bool) -> TopiaristError | None:
+    """Return the error of an answer; None if it has none. What is worth another read raises ``_Temporary``."""
     if not code:
-        return
+        return None
     said = describe_error(code, message)
-    if code in _TEMPORARY:
+    if code in _TEMPORARY and not is_last:
         raise _Temporary(f"{what}: {said}")
     if code in (requests.TOPIC_AUTHORIZATION, requests.CLUSTER_AUTHORIZATION):
-        raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {what}: it needs {right}; {said}")
-    raise TopiaristError(Reason.UNREADABLE, f"{what} cannot be read: {said}")
+        return TopiaristError(Reason.NO_PERMISSION, f"no permission to read {what}: it needs {right}; {said}")
+    reason = Reason.UNREACHABLE if code in _TEMPORARY else Reason.UNREADABLE
+    return TopiaristError(reason, f"{what} cannot be read: {said}")

@@ -98,11 +98,14 @@ class BatchWriter:
         self.batch = batch
         self._remark = remark
 
-    def prepare(self, record: BatchRecord, rate: int) -> None:
-        """Compute the throttles of all moves of ``record``; write it with them, and then the throttles."""
+    def prepare(self, record: BatchRecord, rate: int) -> Mapping[str, TopiaristError]:
+        """Compute the throttles of all moves of ``record``; write it with them, and then the throttles.
+
+        Returns the error of each topic, by name, that does not get its throttle.
+        """
         needed = find_needed_throttles(record.moves, rate)
         # The old rates stay until the end, as those of a batch do; the new rate replaces ours.
-        self._write(record, needed, final=False)
+        return self._write(record, needed, final=False).failed
 
     def replace_rate(self, rate: int) -> None:
         """Give the moves of the record another rate."""
@@ -110,10 +113,10 @@ class BatchWriter:
             self._write(self.batch, find_needed_throttles(self.batch.moves, rate), final=True)
 
     def end(self) -> None:
-        """Put the throttles back, and delete the record; keep what is left of it if a broker cannot be reached."""
+        """Put the throttles back, and delete the record; keep what is left of it where one cannot be changed now."""
         if self.batch is None:
             return
-        left = self._write(self.batch._replace(moves=()), {}, final=True)
+        left = self._write(self.batch._replace(moves=()), {}, final=True).left
         rest = self.batch._replace(moves=(), throttles=left, replaced={}) if left else None
         self._records.commit_batch(rest, hold=False)
 
@@ -149,12 +152,14 @@ class BatchWriter:
             return answer
         return None
 
-    def _write(self, record: BatchRecord, needed: EntityConfigs, *, final: bool) -> OwnThrottles:
-        """Write the record with its throttles, then the throttles; return what cannot be put back now."""
+    def _write(self, record: BatchRecord, needed: EntityConfigs, *, final: bool) -> _Written:
+        """Write the record with its throttles, then the throttles. Raises the error of a broker that needs one."""
         before: OwnThrottles = self.batch.throttles if self.batch else {}
         earlier: OwnThrottles = self.batch.replaced if self.batch else {}
         entities = {*needed, *before, *earlier}
-        current, unreachable = self._reader.read_throttles(entities)
+        current, unreachable, errors = self._reader.read_throttles(entities)
+        failed = _find_failed_topics(errors, needed)
+        unreachable = {**unreachable, **{entity: error.message for entity, error in errors.items()}}
         present = find_present_throttles(current, self.batch) if self.batch else {}
         kept = {
             entity: before.get(entity) or earlier[entity] for entity in unreachable if entity in {*before, *earlier}
@@ -177,25 +182,32 @@ class BatchWriter:
             # The end: until the throttles are back, the record has the values that they have.
             self.batch = record._replace(throttles={**present, **kept}, replaced={})
         self._records.commit_batch(self.batch, hold=True)
-        self._send_changes(changes)
-        return kept
+        refused = self._send_changes(changes)
+        for entity in refused.keys() - needed.keys():
+            self._remark(refused[entity].message)
+        left = {**kept, **{entity: present[entity] for entity in refused if entity in present}}
+        return _Written(left, {**failed, **_find_failed_topics(refused, needed)})
 
-    def _send_changes(self, changes: Changes) -> None:
+    def _send_changes(self, changes: Changes) -> Mapping[str, TopiaristError]:
+        """Send the changes of configs; return the error of each entity whose change the brokers refuse."""
+        refused: dict[str, TopiaristError] = {}
         by_kind: dict[str, dict[str, Mapping[str, str | None]]] = {"topics": {}, "brokers": {}}
         for entity, values in sorted(changes.items()):
             kind, _, name = entity.partition("/")
             by_kind[kind][name] = values
         if by_kind["topics"]:
-            self._send_configs("topics", by_kind["topics"], None)
+            refused |= self._send_configs("topics", by_kind["topics"], None)
         for broker, values in by_kind["brokers"].items():
             try:
                 connection = self._session.broker(int(broker))
             except Disconnected as error:
                 message = f"cannot send to brokers/{broker}: {error}"
                 raise TopiaristError(Reason.UNREACHABLE, message, HINT_CONTINUE) from error
-            self._send_configs("brokers", {broker: values}, connection)
+            refused |= self._send_configs("brokers", {broker: values}, connection)
+        return refused
 
-    def _send_configs(self, kind: str, changes: Changes, connection: Connection | None) -> None:
+    def _send_configs(self, kind: str, changes: Changes, connection: Connection | None) -> Mapping[str, TopiaristError]:
+        refused: dict[str, TopiaristError] = {}
         request = requests.build_alter_configs(changes, resource_type=_RESOURCES[kind])
         answer = self.send(request, connection)
         if answer is None:
@@ -206,7 +218,24 @@ class BatchWriter:
             if element.code == requests.UNKNOWN_TOPIC:
                 self._remark(f"{entity} was deleted, with its throttle")
             elif element.code != 0:
-                raise _write_error(entity, element)
+                refused[entity] = _write_error(entity, element)
+        return refused
+
+
+class _Written(NamedTuple):
+    """The throttles that cannot be put back now, and the error of each topic that does not get its throttle."""
+
+    left: OwnThrottles
+    failed: Mapping[str, TopiaristError]
+
+
+def _find_failed_topics(errors: Mapping[str, TopiaristError], needed: Collection[str]) -> Mapping[str, TopiaristError]:
+    """Return the errors of topics that need a throttle, by name; raise that of a broker: its moves have many topics."""
+    found = {entity: error for entity, error in sorted(errors.items()) if entity in needed}
+    for entity, error in found.items():
+        if entity.startswith("brokers/"):
+            raise error
+    return {entity.removeprefix("topics/"): error for entity, error in found.items()}
 
 
 def _find_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Mapping[str, str | None]:
@@ -248,7 +277,7 @@ def clear_moves(session: Session, reader: MoveReader, records: RecordsStore) -> 
         look = reader.look(())
         moves = known.moves.moves
         # A target of another client counts too: its brokers may copy the same replicas.
-        copying = [move for move in moves if look.target_of((move.topic, move.partition))]
+        copying = [move for move in moves if (move.topic, move.partition) in look.reassignments]
         if copying:
             message = f"{format_count(len(copying), 'partition')} in flight: brokers copy, and need the throttles"
             raise TopiaristError(Reason.REASSIGNMENT_IN_PROGRESS, message, HINT_CONTINUE)
@@ -362,10 +391,17 @@ class Mover:
         self._ready = tuple(move for move in ready if move.topic in ledger.open)
 
     def _find_in_flight(self, look: MoveLook) -> Mapping[Partition, ReplicaMove]:
-        """Return the moves in flight that topiarist sent, of this run or of the record."""
+        """Return the moves in flight that topiarist sent, of this run or of the record.
+
+        What moves in a topic that is hidden now counts, since its target cannot be compared.
+        """
         recorded = self._known.moves.moves if self._known.moves else ()
         known = {(move.topic, move.partition): move for move in (*recorded, *self._ledger.in_flight.values())}
-        return {key: move for key, move in known.items() if look.target_of(key) == move.after}
+        return {
+            key: move
+            for key, move in known.items()
+            if look.target_of(key) == move.after or (key in look.reassignments and look.topics[move.topic] is None)
+        }
 
     def _find_others(self, look: MoveLook, mine: Mapping[Partition, ReplicaMove]) -> Mapping[Partition, ReplicaMove]:
         """Return the other moves in flight, of other clients or of closed topics."""
@@ -440,8 +476,11 @@ class Mover:
         batches = number + len(make_batches(rest, self._settings.batch))
         writer = self._writer()
         record = BatchRecord(self._owner, number, batches, recorded, {})
-        writer.prepare(record, rate)
+        failed = writer.prepare(record, rate)
         self._known = self._known._replace(moves=writer.batch)
+        for name, error in failed.items():
+            if topic := self._ledger.open.get(name):
+                self._ledger.close(topic, Outcome(name, Result.FAILED, error.reason, error.message))
         self._compare(self._look(self._ledger.open))  # directly before they are sent
         moves = [move for move in moves if move in self._ready]
         if not moves:
@@ -608,7 +647,7 @@ class Elector:
             for each in judgement.ready:
                 topic.causes[each.partition] = _describe(each, elements[topic.plan.topic, each.partition])
         denied = [each for each in elements.values() if each.is_denied]
-        if denied:
+        if denied and len(denied) == len(elements):
             message = f"no permission: it needs Alter on the cluster; the brokers answered {denied[0].words}"
             raise TopiaristError(Reason.NO_PERMISSION, message)
 
@@ -620,7 +659,12 @@ class Elector:
         look = self._reader.look(list(elections))
         for name, wanted in elections.items():
             topic = self._ledger.open[name]
-            if judgement := self._ledger.judge(topic, wanted, look.moved_topic(name, known.topics)):
+            try:
+                current = look.moved_topic(name, known.topics)
+            except TopiaristError as error:
+                self._ledger.close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
+                continue
+            if judgement := self._ledger.judge(topic, wanted, current):
                 yield topic, judgement
 
     def _unfinished_outcome(self, topic: OpenElections) -> Outcome:

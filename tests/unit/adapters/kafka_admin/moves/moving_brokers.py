@@ -68,7 +68,11 @@ class Part:
 
 @dataclass
 class MovingBrokers:
-    """A cluster, the records of topiarist, and runs over them. ``seen`` has the reports of progress."""
+    """A cluster, the records of topiarist, and runs over them. ``seen`` has the reports of progress.
+
+    ``errors`` has the codes of single topics and brokers in answers to Metadata and DescribeConfigs, by request and
+    name; None leaves one out.
+    """
 
     session: Any
     clock: FakeTime
@@ -76,6 +80,7 @@ class MovingBrokers:
     ids: dict[str, uuid.UUID] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     refusals: dict[Partition, tuple[int | None, str]] = field(default_factory=dict)
+    errors: dict[tuple[str, str], int | None] = field(default_factory=dict)
     records: RecordsInMemory = field(default_factory=RecordsInMemory)
     seen: list[MoveProgress] = field(default_factory=list)
     syncs: int = 0
@@ -197,9 +202,10 @@ class MovingBrokers:
         topics: dict[str, Any] = {}
         for name in request.names if request.names is not None else self.topics:
             parts = self.topics.get(name)
+            error = self.errors.get(("Metadata", name))
             topics[name] = (
-                3
-                if parts is None
+                error or 3
+                if parts is None or error
                 else [
                     partition(number, *part.replicas, leader=part.leader, isr=part.isr)
                     for number, part in parts.items()
@@ -256,15 +262,17 @@ class MovingBrokers:
                 for key in each.configuration_keys
             ]
             missing = kind == "topics" and each.resource_name not in self.topics
-            results.append(
-                reply(
-                    error_code=3 if missing else 0,
-                    error_message="",
-                    resource_type=each.resource_type,
-                    resource_name=each.resource_name,
-                    configs=[] if missing else configs,
+            code = self.errors.get(("DescribeConfigs", each.resource_name), 3 if missing else 0)
+            if code is not None:
+                results.append(
+                    reply(
+                        error_code=code,
+                        error_message="who?",
+                        resource_type=each.resource_type,
+                        resource_name=each.resource_name,
+                        configs=[] if code else configs,
+                    )
                 )
-            )
         return reply(results=results)
 
     def on_configure(self, broker: int, request: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import LeaderChange
@@ -90,6 +91,27 @@ def test_without_the_right(brokers: MovingBrokers, code: int) -> None:
         brokers.elect(brokers.election_plan("a", FIRST))
     assert caught.value.reason is Reason.NO_PERMISSION
     assert f"({code}): why" in caught.value.message
+
+
+def test_one_partition_that_is_denied(brokers: MovingBrokers) -> None:
+    """It alone is not elected, with the cause; the run goes on."""
+    brokers.create("b", (1, 2))
+    brokers.topics["b"][0].leader = 2
+    plan, other = (brokers.election_plan(name, FIRST) for name in "ab")
+    brokers.refusals["a", 0] = (29, "why")
+    pending, done = sorted(brokers.elect(replace(plan, topics=(*plan.topics, *other.topics))))
+    assert (done, pending.result) == (Outcome("b", Result.DONE), Result.PENDING)
+    assert "TOPIC_AUTHORIZATION_FAILED (29): why" in pending.message
+
+
+def test_a_topic_that_is_not_described(brokers: MovingBrokers) -> None:
+    """Its leaders cannot be compared: nothing is elected, and the cause is its own."""
+    plan = brokers.election_plan("a", FIRST)
+    brokers.errors["Metadata", "a"] = 29
+    (outcome,) = brokers.elect(plan)
+    assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.NO_PERMISSION)
+    assert "no permission to read topic a: it needs Describe on the topic" in outcome.message
+    assert "ElectLeaders" not in brokers.session.names()
 
 
 def test_an_error_of_the_whole_answer(brokers: MovingBrokers) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from topiarist.model.state import PartitionState, Reassignment
 from topiarist.planning.moves.gate import MovedTopic
 from topiarist.planning.moves.throttles import PartitionInFlight
 from unit.adapters.kafka_admin.moves.moving_brokers import LISTS, RATES, make_brokers
-from unit.adapters.kafka_admin.scripted_session import LOST, metadata, reply
+from unit.adapters.kafka_admin.scripted_session import LOST, reply
 
 MOVES = (ReplicaMove("b", 1, (1,), (2, 1)), ReplicaMove("a", 0, (1, 2), (2, 1)), ReplicaMove("b", 0, (1,), (2,)))
 
@@ -158,12 +159,6 @@ def listing(code: int, message: str | None) -> dict[str, Any]:
     return {"ListPartitionReassignments": reply(error_code=code, error_message=message, topics=[])}
 
 
-def configs(code: int, message: str | None) -> dict[str, Any]:
-    """Return brokers that do not describe the configs of ``a``."""
-    result = reply(error_code=code, error_message=message, resource_name="a", configs=[])
-    return {"DescribeConfigs": reply(results=[result])}
-
-
 NO_RIGHT = "it needs"
 
 
@@ -171,25 +166,12 @@ NO_RIGHT = "it needs"
     ("script", "reason", "message"),
     [
         (
-            {"Metadata": metadata({"a": 29})},
-            Reason.NO_PERMISSION,
-            f"no permission to read topic a: {NO_RIGHT} Describe on the topic; TOPIC_AUTHORIZATION_FAILED (29)",
-        ),
-        ({"Metadata": metadata({"a": 17})}, Reason.UNREADABLE, "topic a cannot be read: INVALID_TOPIC_EXCEPTION (17)"),
-        (
             listing(31, "who?"),
             Reason.NO_PERMISSION,
             f"no permission to read the reassignments: {NO_RIGHT} Describe on the cluster;"
             " CLUSTER_AUTHORIZATION_FAILED (31): who?",
         ),
         (listing(42, None), Reason.UNREADABLE, "the reassignments cannot be read: INVALID_REQUEST (42)"),
-        (
-            configs(29, "who?"),
-            Reason.NO_PERMISSION,
-            f"no permission to read the configs of topics/a: {NO_RIGHT} DescribeConfigs on the topic;"
-            " TOPIC_AUTHORIZATION_FAILED (29): who?",
-        ),
-        (configs(42, None), Reason.UNREADABLE, "the configs of topics/a cannot be read: INVALID_REQUEST (42)"),
     ],
 )
 def test_answers_that_end_a_read(
@@ -203,6 +185,73 @@ def test_answers_that_end_a_read(
         brokers.reader().look(["a"])
     assert (caught.value.reason, caught.value.message) == (reason, message)
     assert brokers.clock.slept == []
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "reason", "message"),
+    [
+        (
+            "Metadata",
+            29,
+            Reason.NO_PERMISSION,
+            f"no permission to read topic a: {NO_RIGHT} Describe on the topic; TOPIC_AUTHORIZATION_FAILED (29)",
+        ),
+        ("Metadata", 17, Reason.UNREADABLE, "topic a cannot be read: INVALID_TOPIC_EXCEPTION (17)"),
+        ("Metadata", -1, Reason.UNREACHABLE, "topic a cannot be read: UNKNOWN_SERVER_ERROR (-1)"),
+        (
+            "DescribeConfigs",
+            29,
+            Reason.NO_PERMISSION,
+            f"no permission to read the configs of topics/a: {NO_RIGHT} DescribeConfigs on topic a;"
+            " TOPIC_AUTHORIZATION_FAILED (29): who?",
+        ),
+        (
+            "DescribeConfigs",
+            42,
+            Reason.UNREADABLE,
+            "the configs of topics/a cannot be read: INVALID_REQUEST (42): who?",
+        ),
+        (
+            "DescribeConfigs",
+            7,
+            Reason.UNREACHABLE,
+            "the configs of topics/a cannot be read: REQUEST_TIMED_OUT (7): who?",
+        ),
+        (
+            "DescribeConfigs",
+            None,
+            Reason.UNREADABLE,
+            "the answer of the brokers does not have the configs of topics/a",
+        ),
+    ],
+)
+def test_a_topic_that_is_not_described(
+    monkeypatch: pytest.MonkeyPatch, name: str, code: int | None, reason: Reason, message: str
+) -> None:
+    """Its error is its own, and the others are read; what may be gone is waited for first."""
+    brokers = make_brokers(monkeypatch)
+    for topic in "ab":
+        brokers.create(topic, (1, 2))
+    brokers.errors[name, "a"] = code
+    found = brokers.reader().look(["a", "b"])
+    with pytest.raises(TopiaristError) as caught:
+        found.moved_topic("a", brokers.records.topics)
+    assert (caught.value.reason, caught.value.message) == (reason, message)
+    assert found.moved_topic("b", brokers.records.topics).topic
+    assert found.errors.keys() == {"a"}
+    assert (sum(brokers.clock.slept) >= look.READ_PATIENCE_S) is (reason is Reason.UNREACHABLE)
+
+
+def test_a_hidden_topic_that_another_client_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps no other topic from being read, and its brokers count."""
+    brokers = make_brokers(monkeypatch)
+    for topic in "ab":
+        brokers.create(topic, (1, 2))
+    brokers.reassign("a", 0, (1, 3))
+    brokers.errors["Metadata", "a"] = 29
+    found = brokers.reader().look(["b"])
+    assert (found.errors, found.topics["a"], found.list_of(("b", 0))) == ({}, None, (1, 2))
+    assert found.reassignments == {("a", 0): Reassignment((3,), (2,))}
 
 
 @pytest.mark.parametrize("code", [-1, 5, 6, 7, 9, 13, 14, 15, 41])
@@ -272,8 +321,7 @@ def test_a_cluster_that_does_not_answer_is_read_again_for_some_time(monkeypatch:
 def test_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of topics are read after a sync, in one request; each broker describes its own.
 
-    A broker that is away is named apart, a topic that does not exist has none, and one that denies its configs ends the
-    read.
+    A broker that is away is named apart, a topic that does not exist has none.
     """
     brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2))
@@ -284,6 +332,7 @@ def test_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reader.read_throttles(["brokers/2", "brokers/1", "topics/a", "topics/b", "topics/gone"]) == (
         {"topics/a": {LISTS[0]: "*"}, "topics/b": {}, "brokers/1": {RATES[1]: "5"}},
         {"brokers/2": "broker 2 cannot be reached"},
+        {},
     )
     assert brokers.syncs == 1
     topics, broker = (each.request.resources for each in brokers.session.sent)
@@ -295,10 +344,27 @@ def test_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert reader.read_throttles(["brokers/1"]).configs.keys() == {"brokers/1"}
     assert brokers.syncs == 1
-    denied = reply(results=[reply(error_code=31, error_message=None, resource_name="1", configs=[])])
-    brokers.session.script["DescribeConfigs"] = denied
-    with pytest.raises(TopiaristError, match="configs of brokers/1: it needs DescribeConfigs on the cluster"):
-        reader.read_throttles(["brokers/1"])
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (31, "no permission to read the configs of {}: it needs DescribeConfigs on .*; CLUSTER_AUTHORIZATION_FAILED"),
+        (-1, r"the configs of {} cannot be read: UNKNOWN_SERVER_ERROR \(-1\): who\?"),
+        (None, "the answer of the brokers does not have the configs of {}"),
+    ],
+)
+def test_throttles_that_are_not_described(monkeypatch: pytest.MonkeyPatch, code: int | None, words: str) -> None:
+    """Each entity has its own error, and the others are read."""
+    brokers = make_brokers(monkeypatch)
+    for topic in "ab":
+        brokers.create(topic, (1, 2))
+    brokers.errors |= {("DescribeConfigs", "a"): code, ("DescribeConfigs", "1"): code}
+    found = brokers.reader().read_throttles(["brokers/1", "brokers/2", "topics/a", "topics/b"])
+    assert (found.configs, found.unreachable) == ({"topics/b": {}, "brokers/2": {}}, {})
+    assert found.errors.keys() == {"topics/a", "brokers/1"}
+    for entity, error in found.errors.items():
+        assert re.match(words.format(entity), error.message)
 
 
 def test_partitions_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:

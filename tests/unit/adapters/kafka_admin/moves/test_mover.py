@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -709,32 +709,130 @@ def test_a_stop_before_anything(brokers: MovingBrokers) -> None:
     assert "AlterPartitionReassignments" not in brokers.session.names()
 
 
-def test_a_throttle_that_brokers_refuse(brokers: MovingBrokers) -> None:
-    """The moves are not sent, and the error names entity, right and answer."""
-    brokers.create("a", (1, 2))
-    plan = brokers.plan({"a": [(1, 3)]})
-    needs = "it needs AlterConfigs on the"
-    words: Mapping[str, tuple[int | None, Reason, str]] = {
-        "topics/a": (
-            29,
-            Reason.NO_PERMISSION,
-            f": {needs} topic: TOPIC_AUTHORIZATION_FAILED (29)",
-        ),
-        "brokers/1": (
+@pytest.mark.parametrize(
+    ("code", "reason", "message"),
+    [
+        (
             31,
             Reason.NO_PERMISSION,
-            f": {needs} cluster: CLUSTER_AUTHORIZATION_FAILED (31)",
+            ": it needs AlterConfigs on the cluster: CLUSTER_AUTHORIZATION_FAILED (31)",
         ),
-        "brokers/2": (42, Reason.WRITE_FAILED, ": INVALID_REQUEST (42)"),
-        "brokers/3": (None, Reason.WRITE_FAILED, ": no answer"),
-    }
-    for entity, (code, reason, message) in words.items():
-        brokers.refusals = {(entity, 0): (code, "")}
-        with pytest.raises(TopiaristError) as caught:
-            brokers.run(plan)
-        assert (caught.value.reason, caught.value.hint) == (reason, "no replica was moved")
-        assert caught.value.message == f"the throttle of {entity} was not written{message}"
+        (42, Reason.WRITE_FAILED, ": INVALID_REQUEST (42)"),
+        (None, Reason.WRITE_FAILED, ": no answer"),
+    ],
+)
+def test_a_throttle_that_a_broker_refuses(
+    brokers: MovingBrokers, code: int | None, reason: Reason, message: str
+) -> None:
+    """No move is sent, and the error names broker, right and answer; the next run begins anew."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    brokers.refusals["brokers/2", 0] = (code, "")
+    with pytest.raises(TopiaristError) as caught:
+        brokers.run(plan)
+    assert (caught.value.reason, caught.value.hint) == (reason, "no replica was moved")
+    assert caught.value.message == f"the throttle of brokers/2 was not written{message}"
     assert "AlterPartitionReassignments" not in brokers.session.names()
+    brokers.refusals.clear()
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert (brokers.throttles(), brokers.records.batch) == ({}, None)
+
+
+def test_a_broker_that_does_not_describe_its_throttle(brokers: MovingBrokers) -> None:
+    """No move is sent: it might copy without a throttle, or with that of another client."""
+    brokers.create("a", (1, 2))
+    brokers.errors["DescribeConfigs", "1"] = -1
+    with pytest.raises(TopiaristError, match="the configs of brokers/1 cannot be read: UNKNOWN_SERVER_ERROR"):
+        brokers.run(brokers.plan({"a": [(1, 3)]}))
+    assert "AlterPartitionReassignments" not in brokers.session.names()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message"),
+    [
+        (29, Reason.NO_PERMISSION, ": it needs AlterConfigs on the topic: TOPIC_AUTHORIZATION_FAILED (29)"),
+        (44, Reason.WRITE_FAILED, ": POLICY_VIOLATION (44)"),
+        (None, Reason.WRITE_FAILED, ": no answer"),
+    ],
+)
+def test_a_throttle_that_brokers_refuse_one_topic(
+    brokers: MovingBrokers, code: int | None, reason: Reason, message: str
+) -> None:
+    """That topic alone is not moved, with the cause; the others are, and no throttle is left."""
+    for name in "ab":
+        brokers.create(name, (1, 2))
+    brokers.refusals["topics/a", 0] = (code, "")
+    outcomes = brokers.run(brokers.plan({"a": [(1, 3)], "b": [(1, 3)]}))
+    failed = Outcome("a", Result.FAILED, reason, f"the throttle of topics/a was not written{message}")
+    assert sorted(outcomes) == [failed, Outcome("b", Result.DONE)]
+    assert (brokers.lists("a"), brokers.lists("b")) == ([(1, 2)], [(1, 3)])
+    assert (brokers.throttles(), brokers.records.batch) == ({}, None)
+
+
+@pytest.mark.parametrize("name", ["Metadata", "DescribeConfigs"])
+def test_a_topic_that_is_not_described_during_its_moves(brokers: MovingBrokers, name: str) -> None:
+    """It ends with its cause, and the others are moved; its throttle stays in the record until it can be put back."""
+    for topic in "ab":
+        brokers.create(topic, (1, 2))
+    brokers.copies_at_sleep = False
+
+    def stop() -> bool:
+        if brokers.seen and brokers.seen[-1].copying:
+            brokers.errors[name, "a"] = 29
+            brokers.errors["DescribeConfigs", "a"] = 29
+            brokers.finish()
+        return False
+
+    refused, moved = sorted(brokers.run(brokers.plan({"a": [(1, 3)], "b": [(1, 3)]}), stop=stop))
+    assert (refused.topic, refused.result, refused.reason) == ("a", Result.CONFLICT, Reason.NO_PERMISSION)
+    assert "TOPIC_AUTHORIZATION_FAILED (29)" in refused.message
+    assert (moved, brokers.lists("b")) == (Outcome("b", Result.DONE), [(1, 3)])
+    assert brokers.throttles().keys() == {"topics/a"}
+    left = brokers.records.batch
+    assert left
+    assert left.throttles.keys() == {"topics/a"}
+    brokers.errors.clear()
+    assert clear_moves(brokers.session, brokers.reader(), brokers.records)
+    assert (brokers.throttles(), brokers.records.batch) == ({}, None)
+
+
+@pytest.mark.parametrize("entity", ["topics/a", "brokers/2"])
+def test_a_throttle_that_is_not_put_back(brokers: MovingBrokers, entity: str) -> None:
+    """The others are; what is left stays in the record with its values, until a later run puts it back."""
+    for name in "ab":
+        brokers.create(name, (1, 2))
+
+    def stop() -> bool:
+        if brokers.seen and brokers.seen[-1].copying:
+            brokers.refusals[entity, 0] = (44, "")
+        return False
+
+    outcomes = brokers.run(brokers.plan({name: [(1, 3)] for name in "ab"}), stop=stop)
+    assert sorted(outcomes) == [Outcome(name, Result.DONE) for name in "ab"]
+    remarks = [each for seen in brokers.seen for each in seen.remarks]
+    assert remarks == [f"the throttle of {entity} was not written: POLICY_VIOLATION (44)"]
+    assert brokers.throttles().keys() == {entity}
+    left = brokers.records.batch
+    assert left
+    assert left.throttles.keys() == {entity}
+    brokers.refusals.clear()
+    assert brokers.run(brokers.plan({name: [(1, 3)] for name in "ab"})) == []
+    assert (brokers.throttles(), brokers.records.batch) == ({}, None)
+
+
+def test_a_hidden_topic_of_a_batch_keeps_its_throttles(brokers: MovingBrokers) -> None:
+    """What is hidden, and still moves, is in flight: neither the next run nor ``moves clear`` ends its throttles."""
+    brokers.create("a", (1, 2))
+    brokers.create("b", (1, 2))
+    brokers.copies_at_sleep = False
+    brokers.run(brokers.plan({"a": [(1, 3)]}), stop=lambda: bool(brokers.seen and brokers.seen[-1].copying))
+    plan = brokers.plan({"b": [(1, 2)]})
+    kept = {key: dict(value) for key, value in brokers.throttles().items()}
+    brokers.errors["Metadata", "a"] = 29
+    assert brokers.run(plan, wait=False) == []
+    with pytest.raises(TopiaristError, match="1 partition in flight"):
+        clear_moves(brokers.session, brokers.reader(), brokers.records)
+    assert brokers.throttles() == kept
 
 
 def test_throttles_that_cannot_be_sent_to_a_broker(brokers: MovingBrokers) -> None:

@@ -445,7 +445,7 @@ def test_a_record_that_a_run_left_unfinished() -> None:
     later = OwnershipRecord("later")
     view = RecordsView(
         {"a": IdentifiedRecord(TEAM, text(PRESENT))},
-        resolve_pending=lambda topics: {name: IdentifiedRecord(later, each.topic_id) for name, each in topics.items()},
+        resolve_pending=lambda topics: {name: IdentifiedRecord(later, ID_A) for name in topics},
     )
     topic = read(cluster(), view).topics["a"]
     assert (topic.record, topic.record_valid) == (later, True)
