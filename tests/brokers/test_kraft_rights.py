@@ -220,6 +220,33 @@ def test_reading_without_a_right(guarded: Guarded) -> None:
 
 
 @pytest.mark.core
+def test_a_topic_without_the_right_to_its_configs(guarded: Guarded) -> None:
+    """It alone is refused, with the right, and keeps its record; the others are planned and changed."""
+    on_prefix = {Right(word, "Topic", "seen-*") for word in ("AlterConfigs", "Create")}  # with DescribeConfigs
+    access = guarded.grant(WRITING - {DESCRIBE_CONFIGS} | on_prefix | {DESCRIBE_CONFIGS_OF_RECORDS})
+    own(guarded, "seen-1", "denied-1")
+    wanted = [
+        topic_spec(name, replicationFactor=2, config={"retention.ms": 7_000_000})
+        for name in ("seen-1", "seen-2", "denied-1")
+    ]
+    with KafkaCluster(access, owner="default", lock_timeout=20.0) as cluster:
+        plan = plan_specs(cluster, *wanted)
+        outcomes = apply_outcomes(cluster, plan)
+        assert {name: each.result for name, each in outcomes.items()} == dict.fromkeys(
+            ("seen-1", "seen-2"), Result.DONE
+        )
+        (refused,) = (each for each in plan.topics if each.refusals)
+        assert (refused.topic, refusal_reasons(refused)) == ("denied-1", ["TopicUnreadable"])
+        assert "lacks DescribeConfigs on topic denied-1 (TOPIC_AUTHORIZATION_FAILED)" in refused.refusals[0].message
+        state = cluster.read()
+        assert ("denied-1" in state.topic_errors, state.dangling_records) == (True, {})
+        assert state.topics["seen-1"].config["retention.ms"] == "7000000"
+        assert cluster.inspect("denied-1").assignment.keys() == {0, 1}
+    with guarded.open_all() as cluster:
+        assert cluster.read().topics["denied-1"].valid_record
+
+
+@pytest.mark.core
 def test_reading_without_the_records(guarded: Guarded) -> None:
     """Without Read on their topic a plan is made with a warning; no topic is owned, and none is free to write."""
     access = guarded.grant(WRITING - {READ_RECORDS} | {Right("Alter", "Topic")})

@@ -316,7 +316,7 @@ class Informers:
 _SERVED_VERSIONS = ("v1", "v1beta2")
 """The versions of KafkaTopics that can be read; the first one that is served is used."""
 
-_HINT_SOURCES = "or remove KafkaTopic from spec.sources of the Cluster"
+_OR_REMOVE_SOURCE = "or remove KafkaTopic from spec.sources of the Cluster"
 
 
 class KafkaTopicInformers:
@@ -351,15 +351,15 @@ class KafkaTopicInformers:
         )
 
     def problem(self) -> TopiaristError | None:
-        """Return why not all KafkaTopics are known; None if they are."""
+        """Return why not all KafkaTopics are known, with what to do: a condition shows no hint; None if they are."""
         if self._missing:
             message = f"the operator's ServiceAccount may not: {'; '.join(self._missing)}"
-            hint = f"set kafkaTopics.enabled in the chart's values, {_HINT_SOURCES}"
-            return TopiaristError(Reason.NO_PERMISSION, f"{message}: {hint}", hint)
+            remedy = f"set kafkaTopics.enabled in the chart's values, {_OR_REMOVE_SOURCE}"
+            return TopiaristError(Reason.NO_PERMISSION, f"{message}: {remedy}")
         if self._definition.is_listed and not self._versions:
             message = f"the API server does not serve KafkaTopics ({resources.definition_name(resources.KAFKA_TOPIC)})"
-            hint = f"install Strimzi's CRD with the version {' or '.join(_SERVED_VERSIONS)}, {_HINT_SOURCES}"
-            return TopiaristError(Reason.PREREQUISITE_MISSING, f"{message}: {hint}", hint)
+            remedy = f"install Strimzi's CRD with the version {' or '.join(_SERVED_VERSIONS)}, {_OR_REMOVE_SOURCE}"
+            return TopiaristError(Reason.PREREQUISITE_MISSING, f"{message}: {remedy}")
         needed: list[Informer[Any]] = [self._definition, *self._informers]
         waiting = next((each for each in needed if not each.is_listed), None)
         if waiting or not self._informers:

@@ -230,7 +230,10 @@ class _Written(NamedTuple):
 
 
 def _find_failed_topics(errors: Mapping[str, TopiaristError], needed: Collection[str]) -> Mapping[str, TopiaristError]:
-    """Return the errors of topics that need a throttle, by name; raise that of a broker: its moves have many topics."""
+    """Return the errors of topics that need a throttle, by name.
+
+    Raises the error of a broker: all topics with a replica on it need its throttle.
+    """
     found = {entity: error for entity, error in sorted(errors.items()) if entity in needed}
     for entity, error in found.items():
         if entity.startswith("brokers/"):
