@@ -242,8 +242,11 @@ def _find_teams(names: Sequence[str], desired: Desired | None, row_options: RowO
 
 def compare_for_report(
     given: Any, settings: Settings, shipped: Shipped, inventory: SnapshotInventory | None
-) -> dict[str, Any]:
-    """Return the comparison of the clusters that ``--between`` names, for a report; live ones are read for it."""
+) -> tuple[dict[str, Any], dict[str, ClusterInput]]:
+    """Return the comparison of the clusters that ``--between`` names, for a report, and the live clusters as read.
+
+    A snapshot is read again for the report, which does not decode the topics that equal their specs.
+    """
     from topiarist.drift.cross_cluster import compare_values, make_comparison
 
     names, desired = parse_names(given.between), shipped.desired
@@ -254,7 +257,8 @@ def compare_for_report(
     is_selected = _make_selector(clusters, desired, settings)
     rows = [*compare_values(read, is_selected, lambda cluster, topic: inputs[cluster].may_lack(topic))]
     teams = _find_teams(names, desired, shipped.row_options)
-    return make_comparison(names, rows, rows, teams, [name for name in names if name not in read])
+    comparison = make_comparison(names, rows, rows, teams, [name for name in names if name not in read])
+    return comparison, {} if inventory else inputs
 
 
 def _read_inputs(
@@ -271,7 +275,10 @@ def _read_inputs(
         connect_options, now = ConnectOptions(settings.owner, settings.connect_timeout), parse_time(as_of)
         with ThreadPoolExecutor() as threads:
             reading = threads.map(lambda spec: read_live_cluster(spec, connect_options, now), clusters.values())
-            yield from (cluster_input for cluster_input, _ in reading)
+            for cluster_input, error in reading:
+                if error:
+                    terminal.log(terminal.sanitize_lines(f"error: cluster {cluster_input.cluster}: {error}"))
+                yield cluster_input
         return
     for name, cluster in clusters.items():
         lines = inventory.find_lines(name)

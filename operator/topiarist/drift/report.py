@@ -210,7 +210,7 @@ class ReportJob(Struct, frozen=True):
     ``invalid_documents`` are manifests that were left out. ``repairs`` are the commands that repair findings, by
     the value of ``--fix``. ``on_cluster_done`` is called once for each cluster.
     ``baseline`` has the findings of the baseline by cluster. ``between`` is the comparison of some clusters with each
-    other; None without one.
+    other, None without one, and ``inputs`` are the live clusters that were read for it.
     """
 
     shipped: Shipped
@@ -222,6 +222,7 @@ class ReportJob(Struct, frozen=True):
     on_read_error: Callable[[str, str], None] = field(default=lambda cluster, message: None)
     baseline: RowsByCluster = field(default_factory=dict)
     between: Mapping[str, Any] | None = None
+    inputs: Mapping[str, ClusterInput] = {}
 
 
 # The summary of a drift report: ``summary.json`` as a document of plain values.
@@ -519,7 +520,9 @@ def write_unused_rows(job: ReportJob, folder: ReportFolder) -> None:
 def sources_of(job: ReportJob, given: SnapshotInventory | LiveCluster) -> Iterator[tuple[str, Source]]:
     """Yield the source of each cluster of the run in order of name."""
     for name in sorted(job.shipped.desired.clusters):
-        if isinstance(given, LiveCluster):
+        if name in job.inputs:
+            yield name, job.inputs[name]
+        elif isinstance(given, LiveCluster):
             yield name, given
         else:
             yield name, given.find_lines(name) or ClusterInput(name, problem=given.describe_missing(name))

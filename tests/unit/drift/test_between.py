@@ -9,11 +9,28 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft7Validator
 
-from support.drift.small_fleet import cluster_state, owned_topic, topic_document, write_manifests, write_snapshot
+from support.cli.runs import document
+from support.drift.small_fleet import (
+    NO_TIMES,
+    cluster_state,
+    owned_topic,
+    read_rows,
+    read_summary,
+    topic_document,
+    write_manifests,
+    write_snapshot,
+)
+from topiarist.adapters.memory import MemoryCluster
+from topiarist.adapters.snapshots.files import file_name, load_snapshot
 from topiarist.cli.main import run
+from topiarist.drift import task as task_module
 from topiarist.drift.cross_cluster import TOPIC_FIELD, ValueRow, compare_values
 from topiarist.drift.outputs import html
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ReadError, TopicState
+from topiarist.ports import Closable
+from topiarist.runs import sessions as sessions_module
 from topiarist.schema import load
 
 WEEK = "604800000"
@@ -223,6 +240,41 @@ def test_a_report_has_the_matrix_in_a_file_and_in_the_page(snapshots: Path, tmp_
     assert {row["responsible"] for row in shown["rows"] if row["topic"] == "users"} == {"shop"}
     out = report(snapshots, manifests, "prod,dev", "--topic", "users")
     assert {row["topic"] for row in matrix_of_page(out)["rows"]} == {"users"}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_report_with_a_matrix_reads_each_cluster_once(
+    snapshots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], jobs: int
+) -> None:
+    """Live clusters of the matrix are read for it alone, in any process; findings and errors are those without it."""
+    reads = tmp_path / "reads"
+
+    class Opened(MemoryCluster, Closable):
+        def __init__(self, spec: ClusterSpec, **_given: Any) -> None:
+            with reads.open("a") as file:  # pool processes read too
+                file.write(f"{spec.name}\n")
+            if spec.name == "moon":
+                raise TopiaristError(Reason.UNREACHABLE, "no broker answers")
+            super().__init__(load_snapshot(snapshots / file_name(spec.name)).state)
+
+        def close(self) -> None:
+            """Do nothing."""
+
+    for module in (task_module, sessions_module):
+        monkeypatch.setattr(module, "open_cluster", Opened)
+    clusters = [document("Cluster", name, zookeeper={"connect": "h:2181"}) for name in ("dev", "moon", "prod", "stage")]
+    manifests = write_manifests(tmp_path / "manifests", [], *clusters, topic_document("users", ["dev"]))
+    findings = []
+    for words in ([], ["--between", "prod,moon"]):
+        out = tmp_path / f"report-{len(words)}"
+        run(["drift", str(manifests), "--live", "--out", str(out), "--jobs", str(jobs), "-q", *words])
+        assert "error: cluster moon: no broker answers" in capsys.readouterr().err
+        findings.append([{**row, **NO_TIMES} for row in read_rows(out)])
+        clusters_read = [(each["cluster"], bool(each["problem"])) for each in read_summary(out)["byCluster"]]
+        assert clusters_read == [("dev", False), ("moon", True), ("prod", False), ("stage", False)]
+        assert sorted(reads.read_text().split()) == ["dev", "moon", "prod", "stage"]
+        reads.unlink()
+    assert findings[0] == findings[1]
 
 
 def test_a_page_has_a_limited_matrix_of_whole_topics(

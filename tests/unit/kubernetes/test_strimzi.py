@@ -494,8 +494,8 @@ async def test_the_definition_may_come_later_and_go() -> None:
     assert problem
     assert problem.reason is Reason.PREREQUISITE_MISSING
     assert str(problem) == (
-        "the API server does not serve KafkaTopics (kafkatopics.kafka.strimzi.io): install Strimzi's CRD with the version"
-        " v1 or v1beta2, or remove KafkaTopic from spec.sources of the Cluster"
+        "the API server does not serve KafkaTopics (kafkatopics.kafka.strimzi.io): install Strimzi's CRD with the"
+        " version v1 or v1beta2, or remove KafkaTopic from spec.sources of the Cluster"
     )
     given = resource_bodies.kafka_topic("orders")
     server.bodies = [

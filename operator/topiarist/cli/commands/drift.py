@@ -9,6 +9,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,6 @@ from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_versio
 from topiarist.text import format_count, quote
 
 if TYPE_CHECKING:
-    from topiarist.desired.resolve import Desired
     from topiarist.drift.exceptions import DriftException
     from topiarist.drift.history import PreviousReport
     from topiarist.drift.outputs.folder import ReportFolder
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from topiarist.drift.report import Engine
     from topiarist.drift.snapshots import ClusterInput
     from topiarist.drift.task import Shipped
+    from topiarist.model.spec import ClusterSpec
     from topiarist.runs.inputs import RunInputs
 
 
@@ -317,7 +319,7 @@ def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str
     as_of = format_time((inventory.newest_taken_at if inventory else None) or now)
     baseline = load_baseline(given.baseline) if given.baseline else None
     shipped = _ship(given, settings, run_inputs, as_of, baseline.header if baseline else None)
-    between = compare_for_report(given, settings, shipped, inventory) if given.between else None
+    between, inputs = compare_for_report(given, settings, shipped, inventory) if given.between else (None, {})
     run_history = run.open_history(given.history) if given.history else None
     previous_report = run_history.load_previous(as_of) if run_history else _load_previous(run, given)
     if isinstance(run, LocalEngine):
@@ -337,9 +339,12 @@ def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str
             lambda cluster, message: terminal.log(terminal.sanitize_lines(f"error: cluster {cluster}: {message}")),
             baseline.rows if baseline else {},
             between,
+            inputs,
         )
         if given.live and isinstance(run, LocalEngine) and run.jobs == 1:
-            summary = compare_and_write(job, _read_live(desired, settings, now), folder)
+            others = {name: spec for name, spec in desired.clusters.items() if name not in inputs}
+            sources = merge(sorted(inputs.items()), _read_live(others, settings, now), key=itemgetter(0))
+            summary = compare_and_write(job, sources, folder)
         else:
             live = LiveCluster(ConnectOptions(settings.owner, settings.connect_timeout))
             summary = run.compare(job, inventory or live, folder)
@@ -513,7 +518,9 @@ def _choose_engine(given: _DriftOptions, settings: Settings) -> Engine:
     return SparkEngine(reason, quiet=settings.verbosity < 0)
 
 
-def _read_live(desired: Desired, settings: Settings, now: datetime) -> Iterator[tuple[str, ClusterInput]]:
+def _read_live(
+    clusters: Mapping[str, ClusterSpec], settings: Settings, now: datetime
+) -> Iterator[tuple[str, ClusterInput]]:
     """Read the clusters in parallel and yield their states in order of name, each when the one before is compared.
 
     An unreadable cluster is logged to stderr and yields its problem, for the report.
@@ -523,7 +530,7 @@ def _read_live(desired: Desired, settings: Settings, now: datetime) -> Iterator[
     from topiarist.runs.sessions import ClusterSessions
 
     listener = terminal.TerminalListener(settings)
-    with ClusterSessions(desired.clusters, settings, listener, keep_open=False) as fleet:
+    with ClusterSessions(clusters, settings, listener, keep_open=False) as fleet:
         for name, result in fleet.stream_sessions(fleet.read):
             if isinstance(result, TopiaristError):
                 yield name, ClusterInput(name, problem=describe_read_failure(result))
