@@ -177,10 +177,7 @@ def _import_module(module: Fields, state: _State) -> Iterator[ImportedTopic]:
             values.take(name)
         values.take_unset()
         values.finish()
-        if topic.name:
-            yield topic
-        else:
-            values.refuse("found no name")
+        yield topic
     for child in module.take_list("child_modules"):
         yield from _import_module(child, state)
 
