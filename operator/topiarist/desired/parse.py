@@ -16,7 +16,15 @@ from topiarist.kafka import config_rules, config_table, types
 from topiarist.kafka.config_rules import describe_unknown_key, is_min_isr_above, printable_key
 from topiarist.kafka.config_values import BYTES_BY_SIZE_UNIT, MS_BY_TIME_UNIT, java_trim, parse_amount, to_config_text
 from topiarist.kafka.placement import MAX_REPLICATION_FACTOR
-from topiarist.kafka.types import INT_MAX, LAST_ZOOKEEPER_VERSION, format_version, parse_version, topic_name_problem
+from topiarist.kafka.types import (
+    INT_MAX,
+    LAST_ZOOKEEPER_VERSION,
+    MIN_KAFKA_VERSION,
+    KafkaVersion,
+    format_version,
+    parse_version,
+    topic_name_problem,
+)
 from topiarist.model.access import (
     Credentials,
     KafkaAccess,
@@ -429,7 +437,7 @@ def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iter
     settings = {**assumed, **spec.cluster.broker_config} if assumed else spec.cluster.broker_config
     for key, message in config_rules.find_conflicts(spec.config, version, settings, rules.mode):
         yield _make_diagnostic(find_origin(spec, "config", key), message, reason=Reason.CONFIG_INVALID)
-    yield from _min_isr_errors(spec)
+    yield from _find_min_isr_above(spec, version, f"every write with acks=all fails if {_MIN_ISR_ABOVE}")
     if cluster_document_known and (spec.ignored_fields or spec.excluded_default_keys):
         yield from _unknown_key_errors(spec)
 
@@ -479,13 +487,20 @@ def _broker_config_origin(cluster: ClusterSpec, name: str) -> ValueOrigin:
 
 
 def spec_warnings(spec: TopicSpec) -> Iterator[Diagnostic]:
-    """Yield a warning for each config key that Kafka has deprecated or dropped, and for segments that are too small."""
+    """Yield a warning for each config key that Kafka has deprecated or dropped, and for segments that are too small.
+
+    Without a declared version of Kafka, also for ``min.insync.replicas`` that a version before 3.7 would not cap.
+    """
     version = spec.cluster.config_rules.newest_version()
     for key in config_rules.DEPRECATED_CONFIGS & spec.config.keys():
         if message := config_rules.deprecation_message(key, version):
             yield _make_diagnostic(find_origin(spec, "config", key), f"{printable_key(key)}: {message}")
     if message := config_rules.small_segment_message(spec.config):
         yield _make_diagnostic(find_origin(spec, "config", "segment.bytes"), message)
+    if spec.cluster.config_rules.version is None:
+        hint = f"before Kafka 3.7 every write with acks=all fails if {_MIN_ISR_ABOVE}; newer brokers lower it to that"
+        hint += " number: set it to that, or declare kafkaVersion in the Cluster"
+        yield from _find_min_isr_above(spec, MIN_KAFKA_VERSION, hint)
 
 
 def _unknown_profile_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
@@ -571,12 +586,15 @@ def _key_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
         )
 
 
-def _min_isr_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
+_MIN_ISR_ABOVE = "min.insync.replicas is larger than the number of replicas"
+
+
+def _find_min_isr_above(spec: TopicSpec, oldest: KafkaVersion, hint: str) -> Iterator[Diagnostic]:
+    """Yield the problem of a topic with fewer replicas than brokers from ``oldest`` on may require in sync."""
     factor, key = spec.replication_factor, "min.insync.replicas"
-    if factor is None or not is_min_isr_above(spec.config, factor, spec.cluster.config_rules.newest_version()):
+    if factor is None or not is_min_isr_above(spec.config, factor, oldest):
         return
     found = f"{key}: found {spec.config[key]}"
-    hint = f"every write with acks=all fails if {key} is larger than the number of replicas"
     if key in spec.inherited_keys:
         # The default suits other topics, so report the error at this topic and not at the default.
         place = find_origin(spec, "replicaAssignment" if spec.assignment else "replicationFactor")

@@ -343,9 +343,20 @@ def test_absent_topics_need_no_size() -> None:
 
 @pytest.mark.parametrize("version", [None, (3, 7), (4, 4)])
 def test_min_insync_replicas_where_brokers_cap_it(version: KafkaVersion | None) -> None:
-    """Since 3.7 more than the replicas counts as all of them; without a declared version the plan decides."""
-    on = ClusterSpec("new", version=version)
-    assert said(spec(on=on, partitions=1, replicationFactor=1, config={"min.insync.replicas": 2})) == []
+    """Since 3.7 more than the replicas counts as all of them; without a declared version it is a warning.
+
+    The plan decides then, by the version of the brokers.
+    """
+    wanted = spec(on=ClusterSpec("new", version=version), replicationFactor=1, config={"min.insync.replicas": 2})
+    assert said(replace(wanted, create_partitions=1)) == []
+    found = [*spec_warnings(wanted)]
+    assert len(found) == (version is None)
+    for each in found:
+        assert each.message == "min.insync.replicas: found 2, but orders has replication factor 1"
+        assert each.hint.startswith("before Kafka 3.7 every write with acks=all fails if min.insync.replicas is larger")
+        assert each.location == wanted.manifest.source.locate(("spec", "config", "min.insync.replicas"))
+    enough = spec(on=ClusterSpec("new", version=version), replicationFactor=2, config={"min.insync.replicas": 2})
+    assert [*spec_warnings(enough)] == []
 
 
 def test_the_default_of_another_topic_does_not_suit_this_one() -> None:

@@ -370,7 +370,10 @@ def distribute(spark: SparkSession, parts: Iterable[Part]) -> DataFrame:
 
 
 def _count_cores(spark: SparkSession) -> int:
-    """Return the number of tasks that Spark runs at the same time: so many partitions has a range by default."""
+    """Return the number of tasks that Spark runs at the same time; more than 1,024 count as 1,024.
+
+    A range has so many partitions by default, and its 1,024 rows show those that are not empty.
+    """
     return spark.range(1 << 10).select(f.spark_partition_id()).distinct().count()
 
 
