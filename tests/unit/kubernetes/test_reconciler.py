@@ -49,6 +49,7 @@ from topiarist.model.state import (
     OperatorMemory,
     OwnershipRecord,
     PartitionState,
+    ReadError,
     TopicInspection,
     TopicState,
     WriteBlock,
@@ -102,6 +103,24 @@ def test_a_topic_of_others_is_not_taken_over() -> None:
         reconcile_topics(port, make_request(resource_bodies.cluster(adopt=["ord*"]), topic))["orders"].state
         is SyncState.SYNCED
     )
+
+
+def test_a_topic_that_cannot_be_read_is_refused_alone() -> None:
+    """Its condition and its Event have the cause; the other topics of the Cluster are reconciled."""
+    message = "its configs cannot be read: User:topiarist lacks DescribeConfigs on topic denied"
+    state = builders.state(topic_errors={"denied": ReadError("topic denied", message)})
+    port = MemoryCluster(state)
+    topics = [resource_bodies.topic(name) for name in ("denied", "orders")]
+    views = reconcile_topics(port, make_request(resource_bodies.cluster(), *topics))
+    assert {name: view.state for name, view in views.items()} == {
+        "denied": SyncState.REFUSED,
+        "orders": SyncState.CHANGED,
+    }
+    assert refusal_reasons(views["denied"]) == [Reason.TOPIC_UNREADABLE]
+    (event,) = topic_events("main", {}, views["denied"])
+    assert (event.reason, event.warning) == ("TopicUnreadable", True)
+    assert message in event.message
+    assert port.state.topics.keys() == {"orders"}
 
 
 def test_drift_is_reported_or_corrected() -> None:

@@ -189,7 +189,7 @@ class BatchWriter:
         return _Written(left, {**failed, **_find_failed_topics(refused, needed)})
 
     def _send_changes(self, changes: Changes) -> Mapping[str, TopiaristError]:
-        """Send the changes of configs; return the error of each entity whose change the brokers refuse."""
+        """Send the changes of configs; return the error of each entity with a change that the brokers refuse."""
         refused: dict[str, TopiaristError] = {}
         by_kind: dict[str, dict[str, Mapping[str, str | None]]] = {"topics": {}, "brokers": {}}
         for entity, values in sorted(changes.items()):

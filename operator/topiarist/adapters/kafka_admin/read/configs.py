@@ -239,9 +239,11 @@ def read_broker_configs(
     found: dict[str, Mapping[str, str]] = {}
     for entity in entities:  # one request each: a broker describes only itself and the defaults
         target = session.broker(int(entity)) if entity else connection
-        (result,) = target.call(build_describe_configs([entity], keys, resource=BROKER_RESOURCE)).results
+        result = next(iter(target.call(build_describe_configs([entity], keys, resource=BROKER_RESOURCE)).results), None)
+        whose = f"configs of broker {entity}" if entity else "defaults of the brokers"
+        if result is None:
+            raise TopiaristError(Reason.UNREADABLE, f"the answer of the brokers does not have the {whose}")
         if result.error_code:
-            whose = f"configs of broker {entity}" if entity else "defaults of the brokers"
             what = f"cannot read the {whose}"
             raise session.error_of(result.error_code, what, "DescribeConfigs on the cluster", result.error_message)
         own = BROKER_OVERRIDE if entity else _DYNAMIC_DEFAULT
@@ -255,8 +257,10 @@ def read_static_settings(session: Session, broker_id: int, keys: Sequence[str]) 
     Raises ``Disconnected``.
     """
     request = build_describe_configs([str(broker_id)], keys, resource=BROKER_RESOURCE)
-    (result,) = session.broker(broker_id).call(request).results
-    return {} if result.error_code else {each.name: each.value for each in result.configs if each.value}
+    results = session.broker(broker_id).call(request).results
+    return {
+        each.name: each.value for result in results if not result.error_code for each in result.configs if each.value
+    }
 
 
 def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[metadata.TopicOverrides]:

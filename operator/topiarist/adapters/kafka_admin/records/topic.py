@@ -94,7 +94,9 @@ def require_compaction(session: RecordsSession, topic: RecordsTopic) -> None:
     wanted = resource(resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configuration_keys=[_CLEANUP_POLICY])
     request = DescribeConfigsRequest(resources=[wanted])
     answer = session.any_broker().call(request)
-    result = answer.results[0]
+    result = next(iter(answer.results), None)
+    if result is None:
+        raise TopiaristError(Reason.UNREADABLE, f"the answer of the brokers does not have the configs of {topic.name}")
     if result.error_code:
         raise session.error_of(
             result.error_code, f"cannot read the configs of {topic.name}", f"DescribeConfigs on the topic {topic.name}"

@@ -22,6 +22,7 @@ from topiarist.adapters.kafka_admin.read.configs import (
     read_known_configs,
     read_overrides,
     read_overrides_and_known_configs,
+    read_static_settings,
 )
 from topiarist.adapters.kafka_admin.read.metadata import decode_metadata, read_topic_id_errors
 from topiarist.adapters.kafka_admin.read.sync import ReassignmentsWatch, read_reassignments, target_of
@@ -308,6 +309,23 @@ def test_throttles_of_brokers() -> None:
 
     found = read_broker_throttles(over(metadata({}), DescribeConfigs=answer))
     assert found == {"brokers/1": {rates: "5"}, "brokers/<default>": {rates: "9"}}
+
+
+@pytest.mark.parametrize(("entity", "words"), [("1", "the configs of broker 1"), ("", "the defaults of the brokers")])
+def test_throttles_that_the_answer_does_not_have(entity: str, words: str) -> None:
+    """A broker without an answer is no broker without a throttle."""
+
+    def answer(_broker: int, request: Any) -> Any:
+        (each,) = request.resources
+        results = [] if each.resource_name == entity else [described(each.resource_name, 4, [])]
+        return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+
+    session = over(metadata({}), DescribeConfigs=answer)
+    with pytest.raises(TopiaristError, match=f"the answer of the brokers does not have {words}") as caught:
+        read_broker_throttles(session)
+    assert caught.value.reason is Reason.UNREADABLE
+    session.script["DescribeConfigs"] = DescribeConfigsResponse(throttle_time_ms=0, results=[])
+    assert read_static_settings(session, 1, ["remote.log.storage.system.enable"]) == {}
 
 
 @pytest.mark.parametrize(("entity", "words"), [("1", "the configs of broker 1"), ("", "the defaults of the brokers")])

@@ -152,6 +152,13 @@ def test_configs_that_may_not_be_read() -> None:
     )
 
 
+def test_configs_that_the_answer_does_not_have() -> None:
+    """They are not known to keep all records."""
+    session = ScriptedSession({"DescribeConfigs": reply(results=[])})
+    message = f"the answer of the brokers does not have the configs of {NAME}"
+    assert error_of(lambda: require_compaction(session, RECORDS_TOPIC)) == (Reason.UNREADABLE, message, "")
+
+
 class Creation:
     """The creation of the topic over a script, in virtual time."""
 
