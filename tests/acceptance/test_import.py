@@ -558,6 +558,31 @@ CASES = {
         code=Exit.ERROR,
     ),
     "nothing": Case("strimzi", "---\n", {}, ("error: found no topic to import",), code=Exit.ERROR),
+    "a null where a server writes a time": Case(
+        "strimzi",
+        _strimzi("name: orders, deletionTimestamp: ~, creationTimestamp: null, labels: null"),
+        {"orders": {"partitions": 3, "replicationFactor": 3}},
+        silent=("left out",),
+    ),
+    "topicctl without replica lists": Case(
+        "topicctl",
+        "meta: {name: a}\nspec: {partitions: 4, replicationFactor: 2, placement: {strategy: static,"
+        " staticAssignments: []}}\n",
+        {"a": {"partitions": 4, "replicationFactor": 2}},
+    ),
+    "minutes that are too many milliseconds": Case(
+        "topicctl",
+        "meta: {name: a}\nspec: {partitions: 4, retentionMinutes: 999999999999999999}\n",
+        {"a": {"partitions": 4}},
+        ("spec.retentionMinutes 999999999999999999: in milliseconds: found 59999999999999999940000, wanted",),
+    ),
+    "labels that a manifest cannot have": Case(
+        "topicctl",
+        f"meta: {{name: a, labels: {{note: free text, long: {'x' * 64}, team: shop}}}}\nspec: {{partitions: 4}}\n",
+        {"a": {"partitions": 4}},
+        ('meta.labels.note free text: found "free text", wanted letters', "meta.labels.long x"),
+        ("the document",),
+    ),
     "Handlebars": Case(
         "strimzi",
         STRIMZI.replace("orders", "{{ name }}") + "spec: {topicName: {{ topic }}}\n",
@@ -644,6 +669,39 @@ def test_one_file_of_a_folder_does_not_stop_the_others(tmp_path: Path, monkeypat
     assert f"topics/a.yaml:1:1: error: found {{{{: {TEMPLATE}" in found.err
     assert "topics/c.yaml:2:1: error: " in found.err
     assert "imported 1 topic into made" in found.err
+
+
+def test_topics_of_two_clusters_never_share_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of documents join cluster and topic; where two would be equal, one has a suffix."""
+    monkeypatch.chdir(tmp_path)
+    topics = [("", "a.b"), ("a", "b"), ("a", "b.c"), ("a.b", "c"), ("a", "B_c")]
+    (tmp_path / "file.yaml").write_text(
+        "---\n".join(
+            f"meta: {{name: {name}, cluster: '{cluster}'}}\nspec: {{partitions: 1, replicationFactor: 1}}\n"
+            for cluster, name in topics
+        )
+    )
+    found = run_topiarist("import", "topicctl", "file.yaml", "--out", "made")
+    assert "imported 5 topics into made" in found.err
+    documents = [yaml.safe_load(path.read_text()) for path in (tmp_path / "made").iterdir()]
+    made = [
+        ("".join(each["spec"].get("clusters", "")), each["spec"].get("topicName", each["metadata"]["name"]))
+        for each in documents
+    ]
+    assert sorted(made) == sorted(topics)
+    assert run_topiarist("validate", "made").code == Exit.DONE
+
+
+def test_a_cluster_that_no_topic_names_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--cluster`` with a typing error has no effect on any topic, and a line says so."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.yaml").write_text(f"meta: {{name: a, cluster: east}}\nspec: {SIZES}\n")
+    options = ("--cluster", "eats=prod", "--cluster", "test")
+    found = run_topiarist("import", "topicctl", "file.yaml", *options)
+    assert "--cluster eats=prod has no effect: no topic names cluster eats\n" in found.err
+    assert "--cluster test has no effect: each topic names a cluster; give FOUND=NAME for it\n" in found.err
+    assert _specs(found)["a"]["clusters"] == ["east"]
+    assert "no effect" not in run_topiarist("import", "topicctl", "file.yaml", "--cluster", "east=prod").err
 
 
 def test_what_a_server_sets_is_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -473,9 +473,12 @@ def derive_cluster_name(access: ZooKeeperAccess | KafkaAccess | None) -> str:
     return "kafka"
 
 
-def assign_document_names(topics: Iterable[str], cluster: str, max_length: int = MAX_NAME_LENGTH) -> dict[str, str]:
+def assign_document_names(
+    topics: Iterable[str], cluster: str, max_length: int = MAX_NAME_LENGTH, others: Collection[str] = ()
+) -> dict[str, str]:
     """Return a unique document name for every topic of a cluster, by topic; an unnamed cluster is no part of names.
 
+    ``others`` are names that other documents have: topic ``b.c`` of cluster ``a`` would get that of ``c`` of ``a.b``.
     The result does not depend on the order of ``topics``. A name has at most ``max_length`` characters.
     """
     prefix = f"{cluster}." if cluster else ""
@@ -484,9 +487,9 @@ def assign_document_names(topics: Iterable[str], cluster: str, max_length: int =
     names = {
         topic: name
         for topic, name in wanted.items()
-        if len(name) <= max_length and (rivals[name] == 1 or name == f"{prefix}{topic}")
+        if len(name) <= max_length and name not in others and (rivals[name] == 1 or name == f"{prefix}{topic}")
     }
-    taken = set(names.values())
+    taken = {*others, *names.values()}
     for topic, name in wanted.items():
         if topic in names:
             continue

@@ -24,6 +24,7 @@ from topiarist.importers.topic import (
     ImportedTopic,
     LeftOut,
     build_documents,
+    config_reason,
     read_whole_number,
     template_reason,
 )
@@ -220,7 +221,11 @@ def _import_topicctl(documents: Iterable[ForeignDocument], left_out: list[LeftOu
         if minutes is not None and "retention.ms" in config:
             spec.leave_out("retentionMinutes", f"settings have retention.ms {config['retention.ms']} already")
         elif minutes is not None:
-            config["retention.ms"] = str(minutes * 60_000)
+            retention = str(minutes * 60_000)
+            if reason := config_reason("retention.ms", retention):
+                spec.leave_out("retentionMinutes", f"in milliseconds: {reason}")
+            else:
+                config["retention.ms"] = retention
         placement = spec.take_fields("placement")
         topic = ImportedTopic(
             name,
@@ -229,7 +234,7 @@ def _import_topicctl(documents: Iterable[ForeignDocument], left_out: list[LeftOu
             replication_factor=spec.take_count("replicationFactor"),
             config=config,
             cluster=meta.take_text("cluster"),
-            labels=meta.take_texts("labels"),
+            labels=meta.take_fields("labels").select_labels(meta.take_texts("labels")),
             annotations={DESCRIPTION: text} if (text := meta.take_text("description")) else {},
         )
         if placement.take_text("strategy") == _STATIC:
@@ -255,7 +260,7 @@ def _take_assignment(placement: Fields) -> list[list[int]] | None:
             placement.leave_out("staticAssignments", "found no lists of broker ids here")
             return None
         assignment.append(known)
-    return assignment
+    return assignment or None
 
 
 def _name_other_sizes(topic: ImportedTopic, spec: Fields) -> None:
@@ -489,12 +494,14 @@ FORMATS: Mapping[str, Importer] = {
 class ImportResult(NamedTuple):
     """The topics with their documents, sorted by cluster and name, and what is left out, by place.
 
-    ``passed_over`` are fields that describe no topic, such as those that servers and tools set.
+    ``passed_over`` are fields that describe no topic, such as those that servers and tools set. ``unused`` are the
+    given names of clusters that no topic has; empty text is that of topics that name none.
     """
 
     topics: list[tuple[ImportedTopic, dict[str, Any]]]
     left_out: list[LeftOut]
     passed_over: list[LeftOut]
+    unused: list[str]
 
     @property
     def documents(self) -> list[dict[str, Any]]:
@@ -512,11 +519,11 @@ def import_documents(
     """Import the documents of a format. See ``build_documents`` for ``clusters`` and ``may_repeat``."""
     account: list[LeftOut] = []
     topics = [*FORMATS[name]([*_select_own(name, documents, account)], account)]
+    unused = sorted({*clusters} - {topic.cluster for topic in topics})
     built = build_documents(topics, clusters, may_repeat=may_repeat)
     named = sorted({*account})
-    return ImportResult(
-        built, [each for each in named if not each.is_expected], [each for each in named if each.is_expected]
-    )
+    left_out = [each for each in named if not each.is_expected]
+    return ImportResult(built, left_out, [each for each in named if each.is_expected], unused)
 
 
 def _select_own(name: str, documents: Iterable[ForeignDocument], left_out: list[LeftOut]) -> Iterator[ForeignDocument]:

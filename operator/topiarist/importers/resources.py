@@ -134,13 +134,17 @@ def _take_metadata(top: Fields, honoured: Iterable[str]) -> _Metadata:
             else:
                 continue
             del texts[key]
-    metadata.leave_out("deletionTimestamp", "the resource is being deleted, so its topic is not imported")
+        if section == "labels":
+            sections[section] = inner.select_labels(texts)
+    is_deleted = metadata.take("deletionTimestamp") is not None
+    if is_deleted:
+        metadata.leave_out("deletionTimestamp", "the resource is being deleted, so its topic is not imported")
     found = _Metadata(
         metadata.take_text("name"),
         metadata.take_text("namespace"),
         **sections,
         marks=marks,
-        is_deleted="deletionTimestamp" in metadata,
+        is_deleted=is_deleted,
     )
     metadata.finish()
     return found

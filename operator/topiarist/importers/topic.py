@@ -172,6 +172,15 @@ class Fields:
             self._taken.add(key)
         return found
 
+    def select_labels(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return the texts that are labels of a manifest; others are named as left out. Templates are kept."""
+        document = {"apiVersion": API_VERSION, "kind": "Topic", "metadata": {"name": "a", "labels": texts}, "spec": {}}
+        problems = {str(each.path[-1]): each.message.partition(": ")[2] for each in check.check(document)}
+        refused = {key for key in problems if not template_reason(texts[key])}
+        for key in refused:
+            self.leave_out(key, problems[key])
+        return {key: text for key, text in texts.items() if key not in refused}
+
     def read_config(self) -> dict[str, str]:
         """Return the fields as Kafka's texts; whole numbers that a renderer printed as floats are such.
 
@@ -182,12 +191,9 @@ class Fields:
             if key in TOPIC_CONFIGS and TOPIC_CONFIGS[key].type in MAX_BY_TYPE:
                 number = read_whole_number(text)
                 found[key] = text if number is None else str(number)
-            problem = _CONFIG_RULES.config_problem(key, found[key])
-            if key in THROTTLE_CONFIGS:
-                self.leave_out(key, "a reassignment sets it for a time")
-                del found[key]
-            elif problem:
-                self.leave_out(key, problem[0].removeprefix(f"{key}: "))
+            reason = "a reassignment sets it for a time" if key in THROTTLE_CONFIGS else config_reason(key, found[key])
+            if reason:
+                self.leave_out(key, reason)
                 del found[key]
         return found
 
@@ -288,6 +294,12 @@ class Fields:
         shown = "" if value is None else _shorten(value)
         line = self._document.line_of(path)
         self._left_out.append(LeftOut(self._document.file, line, field, shown, reason, is_expected))
+
+
+def config_reason(key: str, text: str) -> str:
+    """Return why every version of Kafka refuses a config value; empty text if one accepts it."""
+    problem = _CONFIG_RULES.config_problem(key, text)
+    return problem[0].removeprefix(f"{key}: ") if problem else ""
 
 
 def read_whole_number(text: str) -> int | None:
@@ -393,9 +405,11 @@ def build_documents(
         elif same[0] != replace(topic, places=same[0].places):
             topic.fields.refuse(f"topic {topic.name} is declared twice, first in {same[0].fields.place}")
     documents = []
+    assigned: set[str] = set()
     for on in sorted({cluster for cluster, _ in found}):
         members = {name: same for (where, name), same in sorted(found.items()) if where == on}
-        names = assign_document_names(members, on)
+        names = assign_document_names(members, on, others=assigned)
+        assigned.update(names.values())
         for topic in chain.from_iterable(members.values()):
             document = build_document(topic, names[topic.name])
             problems = check.check(document)

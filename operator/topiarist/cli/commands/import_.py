@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -106,6 +107,7 @@ def command(
         atomic_files.write_folder(folder, files)
     if not flags["quiet"]:
         _log_account(result)
+        _log_unused(result.unused, clusters)
     if not flags["quiet"] and not check:
         where = f" into {folder}" if folder else ""
         left = f", {format_count(len(result.left_out), 'field')} left out" if result.left_out else ""
@@ -144,3 +146,11 @@ def _log_account(result: ImportResult) -> None:
         names = sorted({_ITEM.sub("", each.field) for each in result.passed_over})
         count = format_count(len(result.passed_over), "field")
         terminal.log(f"passed over {count} that describe no topic: {printable(', '.join(names), 4096)}")
+
+
+def _log_unused(names: list[str], clusters: Mapping[str, str]) -> None:
+    """Log each ``--cluster`` that has no effect, such as one with a typing error."""
+    for name in names:
+        given = f"{name}={clusters[name]}" if name else clusters[name]
+        reason = f"no topic names cluster {name}" if name else "each topic names a cluster; give FOUND=NAME for it"
+        terminal.log(f"--cluster {printable(given, 600)} has no effect: {printable(reason, 600)}")
