@@ -98,6 +98,8 @@ _LESS_CPU = ChangeRisk(SAFE, COST, "new batches take more disk space")
 _COMPRESSION_LEVEL = NumberRisks(_LESS_CPU, _MORE_CPU)
 _MORE_FILES = "many more files: memory and open files on the brokers"
 _MORE_LOCAL_DATA = "more data stays on the brokers' disks, up to {limit}"
+# Brokers delete a local segment only after its copy in remote storage; without remote storage they ignore the config.
+_READ_REMOTELY = "leave the brokers' disks, and are read from remote storage, which takes longer"
 _THROTTLED_REPLICAS = WordRisks(
     otherwise=ChangeRisk(
         DISRUPTIVE, OUTAGE, "replication is throttled, so that replicas may fall out of sync, or no longer throttled"
@@ -152,12 +154,12 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     ),
     "leader.replication.throttled.replicas": _THROTTLED_REPLICAS,
     "local.retention.bytes": NumberRisks(
-        ChangeRisk(DATA_LOSS, LOSS, "messages beyond {limit} will be deleted"),
+        ChangeRisk(DISRUPTIVE, COST, f"messages beyond {{limit}} {_READ_REMOTELY}"),
         ChangeRisk(DISRUPTIVE, COST, _MORE_LOCAL_DATA),
         _LIMIT_REMOVED,
     ),
     "local.retention.ms": NumberRisks(
-        ChangeRisk(DATA_LOSS, LOSS, "messages older than {limit} will be deleted"),
+        ChangeRisk(DISRUPTIVE, COST, f"messages older than {{limit}} {_READ_REMOTELY}"),
         ChangeRisk(DISRUPTIVE, COST, _MORE_LOCAL_DATA),
         _LIMIT_REMOVED,
     ),
@@ -378,7 +380,9 @@ def assess_config(key: str, before: str | None, after: str | None, settings: Map
         return SAFE_ASSESSMENT
     # -2 means the value of retention.*, which may be unknown.
     if key.startswith("local.retention.") and "-2" in (old, new):
-        return RiskAssessment(Risk.DATA_LOSS, f"{key} -2 means {key.removeprefix('local.')}: less may be kept")
+        return RiskAssessment(
+            DISRUPTIVE, f"{key} -2 means {key.removeprefix('local.')}: less may stay on the brokers' disks"
+        )
     return _assess_number(key, row, old, new) if isinstance(row, NumberRisks) else _assess_word(key, row, old, new)
 
 
@@ -434,7 +438,7 @@ def assess_effect(key: str, expected: str | None, actual: str | None, settings: 
     if config_values.is_equivalent(key, old, new):
         return EffectAssessment(NOTHING)
     if key.startswith("local.retention.") and "-2" in (old, new):
-        return EffectAssessment(LOSS if new != "-2" else COST, f"{key} -2 means {key.removeprefix('local.')}")
+        return EffectAssessment(COST, f"{key} -2 means {key.removeprefix('local.')}")
     if isinstance(row, NumberRisks):
         found, limit = _find_number_risk(key, row, old, new), _describe_limit(key, _parse_number(key, new))
         return EffectAssessment(found.effect, found.explanation.format(limit=limit, before=old, after=new))

@@ -43,8 +43,11 @@ MATRIX: dict[str, list[tuple[str, str, Risk]]] = {
     "follower.replication.throttled.replicas": [("", "0:1", DISRUPTIVE), ("*", "", DISRUPTIVE)],
     "index.interval.bytes": [("4096", "4095", SAFE), ("4096", "409", DISRUPTIVE), ("409", "40960", SAFE)],
     "leader.replication.throttled.replicas": [("", "0:1", DISRUPTIVE), ("*", "", DISRUPTIVE)],
-    "local.retention.bytes": [("2000", "1000", LOSS), ("1000", "2000", DISRUPTIVE), ("1000", "-1", DISRUPTIVE)],
-    "local.retention.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, DISRUPTIVE), (DAY, "-1", DISRUPTIVE), ("-1", DAY, LOSS)],
+    "local.retention.bytes": [("2000", "1000", DISRUPTIVE), ("1000", "2000", DISRUPTIVE), ("1000", "-1", DISRUPTIVE)],
+    # A local segment is deleted only once remote storage has it: the messages stay.
+    "local.retention.ms": [
+        *[(DAY, HOUR, DISRUPTIVE), (HOUR, DAY, DISRUPTIVE), (DAY, "-1", DISRUPTIVE), ("-1", DAY, DISRUPTIVE)],
+    ],
     "max.compaction.lag.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, SAFE), (UNLIMITED, DAY, LOSS)],
     "max.decompressed.message.bytes": [
         *[("1000", "999", DISRUPTIVE), ("999", "1000", SAFE), ("1000", "10000", DISRUPTIVE)],
@@ -85,7 +88,7 @@ EFFECTS = {
     **{"compression.type": "CCCCCC", "compression.zstd.level": "CC", "delete.retention.ms": "LC"},
     **{"errors.deadletterqueue.group.enable": "NA", "file.delete.delay.ms": "NCN", "flush.messages": "CL"},
     **{"flush.ms": "CL", "follower.replication.throttled.replicas": "AA", "index.interval.bytes": "NCC"},
-    **{"leader.replication.throttled.replicas": "AA", "local.retention.bytes": "LCA", "local.retention.ms": "LCAL"},
+    **{"leader.replication.throttled.replicas": "AA", "local.retention.bytes": "CCA", "local.retention.ms": "CCAC"},
     **{"max.compaction.lag.ms": "LCL", "max.decompressed.message.bytes": "ANC", "max.message.bytes": "ANC"},
     **{"message.downconversion.enable": "AC", "message.format.version": "AA"},
     **{"message.timestamp.after.max.ms": "ANA", "message.timestamp.before.max.ms": "ANA"},
@@ -113,8 +116,8 @@ TABLE: list[tuple[str, str | None, str | None, dict[str, str], Risk]] = [
     ("retention.ms", "abc", "x", {}, LOSS),
     ("retention.bytes", "-1", "-2", {}, SAFE),
     ("retention.bytes", "-1", "1000", {}, LOSS),
-    ("local.retention.ms", "-2", DAY, {}, LOSS),
-    ("local.retention.ms", DAY, "-2", {}, LOSS),
+    ("local.retention.ms", "-2", DAY, {}, DISRUPTIVE),
+    ("local.retention.ms", DAY, "-2", {}, DISRUPTIVE),
     ("delete.retention.ms", None, DAY, {}, LOSS),
     ("delete.retention.ms", None, DAY, {"log.cleaner.delete.retention.ms": HOUR}, SAFE),
     ("max.compaction.lag.ms", None, DAY, {}, LOSS),
@@ -219,7 +222,7 @@ def test_a_value_that_nobody_set_is_that_of_the_brokers_or_of_kafka() -> None:
     )
     assert assess_effect(retention, None, str(6 * 86_400_000), {}).effect is Effect.DATA_LOSS
     assert assess_effect(retention, None, HOUR, {"log.retention.minutes": "30"}).effect is Effect.COST
-    assert assess_effect("local.retention.ms", "-2", DAY, {}).effect is Effect.DATA_LOSS
+    assert assess_effect("local.retention.ms", "-2", DAY, {}).effect is Effect.COST
     assert assess_effect("local.retention.ms", DAY, "-2", {}).effect is Effect.COST
     assert assess_effect("confluent.tier.enable", None, "true", {}).effect is Effect.UNKNOWN
 
