@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from topiarist.cli import formats, terminal
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
-from topiarist.text import format_count, printable_path, quote
+from topiarist.text import format_count, printable, printable_path, quote
 
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
@@ -46,8 +46,11 @@ def fix_findings(given: Any, settings: Settings) -> Exit:
     rows = _select(given, settings)
     if not rows:
         terminal.log("no finding of the report matches")
-        return Exit.DONE
+        return Exit.ERROR if given.id_ or given.cause else Exit.DONE
     if given.fix in _ACCEPTING:
+        if given.until < (read := max(row["takenAt"] for row in rows))[: len(given.until)]:
+            message = f"--until: found {given.until}, and the report is of {read[: len(given.until)]}: give a later day"
+            raise click.UsageError(message)
         return _accept(given, rows)
     return _fix_manifests(given, settings, rows) if given.fix == "manifest" else _plan(given, settings, rows)
 
@@ -87,12 +90,23 @@ def _select(given: Any, settings: Settings) -> list[FindingRow]:
         manifests=given.manifest,
     )
     rows = read_findings(given.from_)
+    _log_absent("id", wanted.ids, {row["id"] for row in rows})
     if given.cause:
         with closing(CauseIndex()) as index:
             index.add_findings(rows)
             causes = index.find()
-        rows = [row for row in rows if causes.find_id(row) in given.cause]
+        of_rows = [causes.find_id(row) for row in rows]
+        _log_absent("cause", given.cause, {*of_rows})
+        rows = [row for row, cause in zip(rows, of_rows, strict=True) if cause in given.cause]
     return [row for row in rows if wanted.matches(row)]
+
+
+def _log_absent(option: str, given: Iterable[str], found: Collection[str]) -> None:
+    """Log each name that the report does not have: a typing error, or a finding that is resolved."""
+    for each in given:
+        if each not in found:
+            what = "finding" if option == "id" else option
+            terminal.log(f"--{option} {printable(each)}: the report has no such {what}")
 
 
 def _load(settings: Settings, *, offline: bool = False) -> RunInputs:

@@ -56,12 +56,11 @@ class DriftException(Struct, frozen=True, eq=False):
 
 
 def is_day(text: str) -> bool:
-    """Return whether the calendar has the day, such as ``2027-03-31``."""
+    """Return whether the calendar has the day, in the one form ``2027-03-31``: days are compared as texts."""
     try:
-        date.fromisoformat(text)
+        return date.fromisoformat(text).isoformat() == text
     except ValueError:
         return False
-    return True
 
 
 def parse_exceptions(manifests: Iterable[Manifest]) -> tuple[list[DriftException], list[Diagnostic]]:
@@ -96,7 +95,7 @@ class AcceptedDrift:
     """The exceptions of a report, and the findings of its baseline on one cluster.
 
     ``matched`` are the exceptions that match a finding so far, by their position; ``known`` counts the findings that
-    the baseline accepts, and those that are worse. ``header`` is the first line of the baseline.
+    the baseline accepts, those that are worse, and those that it no longer accepts. ``header`` is its first line.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class AcceptedDrift:
         self._exceptions = exceptions
         self._as_of = as_of
         self._header = header
-        self._baseline = {} if header is None or header.is_expired(as_of) else baseline
+        self._baseline = {} if header is None else baseline
         self.matched: set[int] = set()
         self.known: Counter[str] = Counter()
 
@@ -125,7 +124,9 @@ class AcceptedDrift:
             valid = next((each for each in matches.values() if not each.is_expired(self._as_of)), None)
             line = None if valid is None else valid.line
             if valid is None and (entry := self._baseline.get(finding_key(row))):
-                if is_worse(row, entry):
+                if self._header and self._header.is_expired(self._as_of):
+                    self.known["expired"] += 1
+                elif is_worse(row, entry):
                     self.known["worse"] += 1
                     row["status"] = WORSE if row["status"] == NEW else row["status"]
                 else:

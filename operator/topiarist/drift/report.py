@@ -324,7 +324,7 @@ class SummaryBuilder:
     def _baseline_document(self, header: DriftException) -> dict[str, Any]:
         known, total = self.findings.known, sum(map(len, self._job.baseline.values()))
         given = {name: getattr(header, name) for name in ("file", "author", "reason", "until")}
-        rest = total - known["accepted"] - known["worse"]
+        rest = total - known.total()
         return {**given, "findings": total, "accepted": known["accepted"], "worse": known["worse"], "unmatched": rest}
 
     def _responsible_documents(self) -> list[dict[str, Any]]:

@@ -145,6 +145,18 @@ def test_a_baseline_ends_with_its_day(fleet: Path, tmp_path: Path) -> None:
     assert json.loads(shown)["kind"] == "DriftBaseline"
 
 
+def test_a_baseline_that_has_ended_is_counted_as_that(
+    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its findings are there, so they are not called unmatched, which are those that are repaired."""
+    take_snapshots(tmp_path, hours=2 * DAY)
+    capsys.readouterr()
+    run_drift(fleet, tmp_path / "report", "--baseline", "baseline.jsonl")
+    baseline = read_summary(tmp_path / "report")["baseline"]
+    assert (baseline["findings"], baseline["accepted"], baseline["worse"], baseline["unmatched"]) == (6, 0, 0, 0)
+    assert "0 unmatched, 6 counted again after the last day\n" in capsys.readouterr().err
+
+
 def test_a_repaired_finding_is_counted(fleet: Path, tmp_path: Path) -> None:
     """A finding of the baseline that is over is neither a finding nor accepted; the summary counts the line."""
     take_snapshots(tmp_path, hours=1, guests=())

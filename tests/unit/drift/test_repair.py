@@ -24,6 +24,7 @@ from support.drift.small_fleet import (
 from topiarist.cli.main import run
 from topiarist.drift.findings import FindingSelection, finding_id
 from topiarist.drift.repair import make_exceptions
+from topiarist.errors import Exit
 from topiarist.model.state import OwnershipRecord
 
 WEEK, MONTH = "604800000", "2592000000"
@@ -124,6 +125,28 @@ def test_an_acceptance_is_for_exactly_these_findings(fleet: Path) -> None:
     assert keys_after(fleet) == [key for key in ALL if key[2] != "config.retention.ms"]
 
 
+def test_an_acceptance_that_has_already_ended_is_refused(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A last day before the report accepts nothing: it is a usage error; the day of the report is the first one."""
+    day = max(row["takenAt"] for row in read_rows(fleet.parent / "report"))[:10]
+    words = ("--author", "ops", "--reason", "PLAT-7", "--out", str(fleet / "accepted"))
+    for way in ("accept", "baseline"):
+        assert fix(fleet, way, *words, "--until", "1999-01-31") == Exit.USAGE
+        assert f"--until: found 1999-01-31, and the report is of {day}: give a later day" in capsys.readouterr().err
+        assert fix(fleet, way, *words, "--until", day) == Exit.DONE
+
+
+def test_names_that_the_report_does_not_have_are_said(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A typing error in an id is no success, and it is named also beside an id that is right."""
+    known = read_rows(fleet.parent / "report")[0]["id"]
+    words = ("--author", "ops", "--until", "2999-01-31", "--reason", "PLAT-7", "--out", str(fleet / "accepted.yaml"))
+    assert fix(fleet, "accept", *words, "--id", "typo") == Exit.ERROR
+    assert "--id typo: the report has no such finding\n" in capsys.readouterr().err
+    assert fix(fleet, "accept", *words, "--id", f"{known},typo") == Exit.DONE
+    assert "--id typo: the report has no such finding\n" in capsys.readouterr().err
+    assert fix(fleet, "accept", *words, "--cause", "typo") == Exit.ERROR
+    assert "--cause typo: the report has no such cause\n" in capsys.readouterr().err
+
+
 def test_a_plan_has_the_selected_findings_alone(fleet: Path, tmp_path: Path) -> None:
     """The saved plan changes what was selected: not another key of the same topic, and no other topic or cluster."""
     saved = tmp_path / "plan.json"
@@ -209,6 +232,8 @@ def test_every_command_runs_as_it_is_printed(fleet: Path, capsys: pytest.Capture
             "give --until, --reason: an acceptance has an author, a last",
         ),
         (("accept", "--from", "report", "--author", "a", "--until", "soon", "--reason", "b"), "--until: found soon"),
+        (("accept", "--from", "report", "--author", "a", "--until", "29990131", "--reason", "b"), "found 29990131"),
+        (("accept", "--from", "report", "--author", "a", "--until", "2999-W01-1", "--reason", "b"), "found 2999-W01-1"),
         (("plan", "--from", "report", "--write"), "--write is for --fix manifest\n"),
         (("plan", "--from", "report", "--live"), "give no --live"),
     ],

@@ -561,6 +561,8 @@ def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> No
         _log_limited([f"{rows}; take these snapshots again"])
     if baseline := summary["baseline"]:
         counts = ", ".join(f"{baseline[name]:,} {name}" for name in ("accepted", "worse", "unmatched"))
+        if ended := baseline["findings"] - sum(baseline[name] for name in ("accepted", "worse", "unmatched")):
+            counts += f", {ended:,} counted again after the last day"
         known = format_count(baseline["findings"], "finding")
         _log_limited([f"{baseline['file']}: {known} until {baseline['until']}: {counts}"])
     findings, clusters = summary["findings"], summary["clusters"]
