@@ -348,7 +348,8 @@ def _format_text(comparison: Mapping[str, Any]) -> str:
     topics, differing, values = (comparison[name] for name in ("topics", "topicsThatDiffer", "valuesThatDiffer"))
     summary = f"{format_count(topics, 'topic')} on {', '.join(names)}: "
     differ = "differs" if differing == 1 else "differ"
-    summary += f"{differing:,} {differ} in {format_count(values, 'value')}" if values else "all values are the same"
+    same = "all values are the same" if topics else "no topic to compare"
+    summary += f"{differing:,} {differ} in {format_count(values, 'value')}" if values else same
     lines = [[" ", "topic", "field", *names]]
     lines += [
         ["*" if row["differs"] else "", row["topic"], row["field"], *(_describe(row, name) for name in names)]

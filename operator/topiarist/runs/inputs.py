@@ -284,7 +284,7 @@ def _report_desired(desired: Desired, settings: RunSettings, listener: RunListen
     if desired.skipped_count:
         names = ", ".join(filter(None, desired.clusters)) or "this cluster"
         listener.on_message(f"ignored {format_count(desired.skipped_count, 'topic')} for clusters other than {names}")
-    _report_unmatched_patterns(desired, settings, listener)
+    report_unmatched_patterns(desired, settings, listener)
     listener.on_warnings(desired.warnings)
 
 
@@ -480,7 +480,7 @@ def _select_topics(desired: Desired, settings: RunSettings, listener: RunListene
     return replace(desired, specs=specs, unselected=unselected)
 
 
-def _report_unmatched_patterns(desired: Desired, settings: RunSettings, listener: RunListener) -> None:
+def report_unmatched_patterns(desired: Desired, settings: RunSettings, listener: RunListener) -> None:
     """Report the topic patterns that match no topic.
 
     Such a value was probably meant for another option and must not be lost.
@@ -491,6 +491,7 @@ def _report_unmatched_patterns(desired: Desired, settings: RunSettings, listener
         "--take-ownership": settings.take_ownership,
         "--recreate": settings.recreate,
         "--topic": settings.topic,
+        "--allow-in-use": settings.allow_in_use,
         "--allow-risk": [pattern for allowance in settings.allow_risk for pattern in allowance.topic_patterns],
     }
     for option, patterns in given.items():

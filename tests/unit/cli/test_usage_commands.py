@@ -105,6 +105,15 @@ def test_what_cannot_be_asked_is_refused(
     assert text in capsys.readouterr().err
 
 
+def test_a_consent_for_no_topic_of_the_manifests_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name with a typing error allows nothing, and the next line of the plan does not say why."""
+    declare(folder, used={"ensure": "Absent"})
+    assert run(["plan", "topics.yaml", *SOURCES, "--allow-in-use", "usde"]) == Exit.DONE
+    assert "--allow-in-use: no topic of the manifests matches usde\n" in capsys.readouterr().err
+    assert run(["plan", "topics.yaml", *SOURCES, "--allow-in-use", "used"]) == Exit.DONE
+    assert "no topic of the manifests" not in capsys.readouterr().err
+
+
 def test_a_snapshot_without_usage_says_how_to_take_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without usage no topic is called dormant."""
     write(folder, replace(state(), evidence=None, usage={}))

@@ -111,6 +111,12 @@ def test_two_clusters_are_compared_without_a_manifest(snapshots: Path, capsys: p
     assert capsys.readouterr().out == "3 topics on prod, stage: all values are the same\n"
 
 
+def test_a_topic_that_no_cluster_has_is_not_the_same(snapshots: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name with a typing error compares nothing, and the result says so."""
+    assert between(snapshots, "prod,stage", "--topic", "paymnets") == 0
+    assert capsys.readouterr().out == "0 topics on prod, stage: no topic to compare\n"
+
+
 def test_the_matrix_of_a_topic_has_all_its_values(snapshots: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A selected topic is shown as a whole, on any number of clusters; a mark tells what differs."""
     assert between(snapshots, "dev,stage,prod", "--topic", "users") == 0

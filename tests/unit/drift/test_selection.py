@@ -46,6 +46,13 @@ def _report(fleet: Path, name: str, *words: str) -> list[tuple[str, str, str, st
     return row_keys(read_rows(out))
 
 
+def test_a_pattern_that_matches_no_manifest_is_named(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in a plan: a report without findings is no good news if the name has a typing error."""
+    assert run_drift(fleet / "manifests", fleet / "report", "--topic", "ordres", "--topic", "click*") == 0
+    assert "--topic: no topic of the manifests matches ordres\n" in (said := capsys.readouterr().err)
+    assert "click*" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "topics"),
     [

@@ -359,11 +359,13 @@ def _load_manifests(given: _DriftOptions, settings: Settings) -> RunInputs:
     With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it. The report
     selects by itself, so that findings of the other topics do not count as resolved.
     """
-    from topiarist.runs.inputs import load_manifests
+    from topiarist.runs.inputs import load_manifests, report_unmatched_patterns
 
     offline_settings = replace(settings, snapshot="".join(given.snapshots[:1]), topic=(), selector="")
     listener = terminal.TerminalListener(settings)
-    return load_manifests(offline_settings, listener, with_policies=False, skip_invalid=True)
+    inputs = load_manifests(offline_settings, listener, with_policies=False, skip_invalid=True)
+    report_unmatched_patterns(inputs.desired, settings, listener)
+    return inputs
 
 
 def _ship(

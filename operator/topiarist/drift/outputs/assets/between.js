@@ -43,7 +43,7 @@ const startBetween = () => {
   byId("between").append(
     make("h2", { id: "between-title" }, "Clusters side by side"),
     make("p", { class: "dim" }, `${count(topics, "topic")} on `, ...clusters.flatMap((name, at) => [at ? ", " : "", clusterName(name)]),
-      `, as they are: ${values ? `${number(differ)} differ in ${count(values, "value")}` : "all values are the same"}. A manifest may ask for that.`),
+      `, as they are: ${values ? `${number(differ)} differ in ${count(values, "value")}` : topics ? "all values are the same" : "no topic to compare"}. A manifest may ask for that.`),
     make("form", { class: "filters", role: "search", "aria-label": "Values by cluster" },
       matrixControl("matrix-topic", "Topic", topic), matrixControl("matrix-team", "Responsible", team), matrixControl("matrix-shown", "Show", shown)),
     said, place,
