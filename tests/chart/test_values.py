@@ -44,6 +44,11 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
         ({"drift": {"enabled": True}}, "at '/drift/manifests': minProperties: got 0, want 1"),
         ({"drift": {"secretNames": ["A"]}}, "at '/drift/secretNames/0': 'A' does not match pattern"),
         ({"podLabels": {"a": 1}}, "at '/podLabels/a': got number, want string"),
+        ({"image": None}, "at '': missing property 'image'"),
+        ({"image": {"repository": None}}, "at '/image': missing property 'repository'"),
+        ({"crds": {"keep": None}}, "at '/crds': missing property 'keep'"),
+        ({"drift": None}, "at '': missing property 'drift'"),
+        ({"fullnameOverride": "a.b"}, "at '/fullnameOverride': 'a.b' does not match pattern"),
     ],
     ids=str,
 )
@@ -65,6 +70,39 @@ def test_who_skips_the_schema_is_told_too(tmp_path: Path) -> None:
         render({"leaderElection": {"leaseDuration": 10}}, chart=chart)
     with pytest.raises(helm_python.HelmRenderError, match=r"drift: there are no manifests to compare with"):
         render({"drift": {"enabled": True}}, chart=chart)
+
+
+EMPTY = (
+    *("podLabels", "podAnnotations", "commonLabels", "commonAnnotations", "secretNames", "watchNamespaces"),
+    *("livenessProbe", "readinessProbe", "resources", "podSecurityContext", "securityContext", "extraArgs"),
+)
+"""Values that people leave without content, with a comment below them."""
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_value_without_content_is_none(name: str) -> None:
+    """``podLabels:`` alone is null, which removes Helm's default: the chart renders as with nothing in it."""
+    given = {"drift": {"enabled": True, "manifests": {"configMap": {"name": "a"}}, "owner": "k8s/a/b/c"}}
+    kinds = [each["kind"] for each in render(given)]
+    found = render({**given, name: None})
+    assert [each["kind"] for each in found] == kinds
+    (operator,) = only_document(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert operator["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
+    assert operator["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+
+
+def test_labels_without_content_are_none() -> None:
+    """Further labels of a Service and of alerts may be left without content too."""
+    found = render({"service": {"labels": None}, "prometheusRule": {"enabled": True, "ruleLabels": None}})
+    assert only_document(found, "Service")["metadata"]["labels"]["app.kubernetes.io/component"] == "operator"
+    assert only_document(found, "PrometheusRule")["spec"]["groups"]
+
+
+def test_a_release_with_a_dot_has_another_name_for_its_service() -> None:
+    """Helm allows dots in the names of releases, and Kubernetes allows none in those of Services."""
+    with pytest.raises(helm_python.HelmRenderError, match=r"the name a.b-topiarist has a dot.* set fullnameOverride"):
+        render(name="a.b")
+    assert only_document(render({"fullnameOverride": "ab"}, name="a.b"), "Service")["metadata"]["name"] == "ab"
 
 
 def test_no_value_is_unknown_to_the_schema() -> None:

@@ -63,7 +63,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
   "app.kubernetes.io/managed-by" .Release.Service
   "app.kubernetes.io/part-of" "topiarist" }}
 {{- $fixed := include "topiarist.selector" . | fromYaml }}
-{{- toYaml (merge $fixed (deepCopy .Values.commonLabels) $ours) }}
+{{- toYaml (merge $fixed (deepCopy (default dict .Values.commonLabels)) $ours) }}
 {{- end }}
 
 {{/* metadata: of something in the release's namespace; takes (list . NAME LABELS ANNOTATIONS). */}}
@@ -78,8 +78,8 @@ namespace: {{ $.Release.Namespace | quote }}
 {{- define "topiarist.marks" -}}
 {{- $ := index . 0 -}}
 labels:
-  {{- toYaml (merge (include "topiarist.labels" $ | fromYaml) (index . 1)) | nindent 2 }}
-{{- with merge (dict) (index . 2) $.Values.commonAnnotations }}
+  {{- toYaml (merge (include "topiarist.labels" $ | fromYaml) (default dict (index . 1))) | nindent 2 }}
+{{- with merge (dict) (default dict (index . 2)) (default dict $.Values.commonAnnotations) }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -105,7 +105,7 @@ annotations:
 {{/* Names of the Secrets that the operator may read, as a YAML list. */}}
 {{- define "topiarist.secrets" -}}
 {{- $named := include "topiarist.secretKeyRefs" .Values.clusters | splitList " " | compact }}
-{{- concat $named .Values.secretNames | uniq | sortAlpha | toYaml }}
+{{- concat $named (default list .Values.secretNames) | uniq | sortAlpha | toYaml }}
 {{- end }}
 
 {{/* Ports of a NetworkPolicy, each once: numbers of values, and text from addresses. */}}
