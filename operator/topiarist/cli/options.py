@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
+from math import isfinite
 from typing import Any, TypeVar
 
 import click
@@ -152,8 +153,19 @@ def _pattern_option(name: str, help_text: str) -> Callable[[F], F]:
     )
 
 
+class SecondsRange(click.FloatRange):
+    """A time in seconds that is a number: no time ever passes "nan", and a wait until "inf" has no end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value. Raises ``click.BadParameter`` also for what is no finite number."""
+        found = super().convert(value, param, ctx)
+        if not isfinite(found):
+            self.fail(f"found {found}, wanted a number of seconds", param, ctx)
+        return found
+
+
 def _seconds_option(name: str, default: float, help_text: str) -> Callable[[F], F]:
-    kind = click.FloatRange(*run_settings.TIME_LIMITS[name.removeprefix("--").replace("-", "_")])
+    kind = SecondsRange(*run_settings.TIME_LIMITS[name.removeprefix("--").replace("-", "_")])
     return _env_option(name, help_text, type=kind, default=default, metavar="SECONDS", show_default=True)
 
 

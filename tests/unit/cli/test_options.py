@@ -277,3 +277,22 @@ def test_a_selector_without_labels_selects_no_cluster() -> None:
     empty: list[dict[str, Any]] = [{}, {"matchLabels": {}}]
     for selector in empty:
         assert not selects_cluster({"clusterSelector": selector}, ClusterSpec(name="prod", labels={"env": "prod"}))
+
+
+SECONDS = [
+    (name, option.opts[0])
+    for name in COMMANDS
+    for option in (cli.get_command(click.Context(cli), name) or cli).params
+    if isinstance(option, click.Option) and option.metavar == "SECONDS" and option.type.name == "float range"
+]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(("command", "option"), SECONDS)
+def test_a_time_limit_is_a_finite_number(
+    command: str, option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No wait would end at "nan": each comparison with it is false."""
+    assert run([*command.split(), option, value]) == Exit.USAGE
+    assert option in (said := capsys.readouterr().err)
+    assert f"found {value}, wanted a number of seconds" in said or "is not in the range" in said

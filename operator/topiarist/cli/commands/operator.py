@@ -88,7 +88,7 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
 @options.option(
     "--period",
     metavar="SECONDS",
-    type=click.FloatRange(min=1),
+    type=options.SecondsRange(min=1),
     default=60.0,
     show_default=True,
     help="Time between reconciliations of a cluster.",
@@ -113,7 +113,7 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
 @options.option(
     "--lease-renewal",
     metavar="SECONDS",
-    type=click.FloatRange(min=1),
+    type=options.SecondsRange(min=1),
     default=10.0,
     show_default=True,
     help="Time limit for the leader to renew its Lease. After it, the process ends.",
@@ -121,7 +121,7 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
 @options.option(
     "--lease-retry",
     metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
+    type=options.SecondsRange(min=0.1),
     default=2.0,
     show_default=True,
     help="Time between two attempts to acquire or renew the Lease.",
