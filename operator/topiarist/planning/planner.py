@@ -278,6 +278,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         warnings=(
             *state.warnings,
             *_find_cluster_warnings(state, cluster, context.rules),
+            *_find_unknown_brokers(state, options),
             *_batch_warnings(state),
             *([f"the brokers place new replicas: {by_brokers}"] if by_brokers and not cluster.placement else ()),
             *(() if options.selection else find_drain_warnings(state, cluster.drain_brokers, declared, plans)),
@@ -563,6 +564,17 @@ def _find_cluster_warnings(state: ClusterState, cluster: ClusterSpec, rules: Con
         yield f"kafkaVersion is {declared}, but the metadata of the cluster needs {oldest} or later"
     elif conflict := rules.version_conflict():
         yield conflict
+
+
+def _find_unknown_brokers(state: ClusterState, options: RunOptions) -> Iterable[str]:
+    # Probably a typing error: the broker that was meant would still get replicas, or keep its own.
+    named = options.without_brokers | options.drain_brokers
+    unknown = named.difference((broker.id for broker in state.brokers), state.fenced_brokers)
+    if unknown:
+        holders = {broker for topic in state.topics.values() for replicas in topic.replicas for broker in replicas}
+        for broker in sorted(unknown - holders):
+            option = "--without-brokers" if broker in options.without_brokers else "--drain-brokers"
+            yield f"{option} {broker}: this broker is not registered and has no replica"
 
 
 def _batch_warnings(state: ClusterState) -> Iterable[str]:

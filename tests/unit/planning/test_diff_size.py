@@ -295,6 +295,16 @@ def test_a_missing_broker_that_is_meant() -> None:
     ]
 
 
+def test_a_broker_that_nobody_knows_is_named() -> None:
+    """An id with a typing error leaves out no broker; one that is offline, and holds replicas, is no such error."""
+    run = RunOptions(without_brokers=frozenset({3, 9, 44}), drain_brokers=frozenset({5, 66}))
+    assert [each for each in plan(_rolling(), spec("new"), run=run).warnings if "registered" in each] == [
+        "--without-brokers 44: this broker is not registered and has no replica",
+        "--drain-brokers 66: this broker is not registered and has no replica",
+    ]
+    assert not [each for each in plan(_rolling(), spec("new"), run=MISSING).warnings if "registered" in each]
+
+
 def test_excluded_brokers_get_no_new_replicas() -> None:
     """Excluded brokers get no replicas at creation, at growth or by explicit lists, and keep their present replicas."""
     on = ClusterSpec("prod", cluster_id=CLUSTER_ID, exclude_brokers=frozenset({2}))
