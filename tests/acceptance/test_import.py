@@ -583,6 +583,21 @@ CASES = {
         ('meta.labels.note free text: found "free text", wanted letters', "meta.labels.long x"),
         ("the document",),
     ),
+    "an emoji of JSON": Case(
+        "asyncapi",
+        json.dumps(
+            {"asyncapi": "2.6.0", "channels": {"a": {"description": "\U0001f680 \\ud83d", "bindings": {"kafka": {}}}}}
+        ),
+        {"a": {}},
+        silent=("left out",),
+    ),
+    "half an emoji of JSON": Case(
+        "asyncapi",
+        '{"asyncapi": "2.6.0", "channels": {"a": {"description": "\\ud83d", "bindings": {"kafka": {}}}}}',
+        {},
+        ("found an escape sequence that is not a character",),
+        code=Exit.ERROR,
+    ),
     "Handlebars": Case(
         "strimzi",
         STRIMZI.replace("orders", "{{ name }}") + "spec: {topicName: {{ topic }}}\n",

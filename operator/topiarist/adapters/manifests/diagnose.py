@@ -516,7 +516,24 @@ def read_foreign_files(paths: Iterable[str], stdin: BinaryIO | None = None) -> I
         if isinstance(found, Diagnostic):
             yield found
         elif not is_project_file(found):
-            yield from parse_texts(found)
+            yield from parse_texts(_join_surrogates(found))
+
+
+_SURROGATES = re.compile(rb"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+
+
+def _join_surrogates(file: File) -> File:
+    """Return a JSON file with one escape sequence for each character beyond U+FFFF; any other file unchanged.
+
+    JSON writes two for such a character, an emoji for example, and YAML has no escape sequence for half of one.
+    """
+
+    def join(found: re.Match[bytes]) -> bytes:
+        character = bytes.fromhex((found[2] + found[3]).decode()).decode("utf-16-be")
+        return found[1] + f"\\U{ord(character):08X}".encode()
+
+    is_json = file.data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
+    return file._replace(data=_SURROGATES.sub(join, file.data)) if is_json else file
 
 
 def parse_texts(file: File) -> Iterator[ForeignDocument | Diagnostic]:
