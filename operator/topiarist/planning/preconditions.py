@@ -35,7 +35,7 @@ from topiarist.model.plan import (
     retained_managed_keys,
 )
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
+from topiarist.model.state import AppliedSpec, ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.builder import NAMED_BY_REQUEST, ReplicaPlacer
 from topiarist.planning.planner import apply_write_block
 from topiarist.planning.risk import describe_increase, reassess
@@ -252,7 +252,17 @@ def _record_conflict(before: OwnershipRecord | None, now: OwnershipRecord | None
     for record in (before, now):
         keys = ", ".join(record.config_keys) or "no keys" if record else ""
         words.append(f"that of owner {record.owner} ({'deleted' if record.deleted else keys})" if record else "absent")
+    if before and now and words[0] == words[1]:  # the records differ in what was applied, or in the operator's memory
+        fields = ", ".join(_find_applied_changes(before.applied or AppliedSpec(), now.applied or AppliedSpec()))
+        what = f"applied other values since then: {fields}" if fields else "written its ownership record since then"
+        return f"another run has {what}"
     return f"its ownership record was {words[0]}, and is {words[1]} now"
+
+
+def _find_applied_changes(before: AppliedSpec, now: AppliedSpec) -> Iterator[str]:
+    if before.partitions != now.partitions:
+        yield "partitions"
+    yield from sorted({key for key, _ in {*before.config} ^ {*now.config}})
 
 
 def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: TopicState, current: CurrentTopic) -> str:

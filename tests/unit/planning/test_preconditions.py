@@ -34,7 +34,15 @@ from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import AddPartitions, Plan, Risk, RunOptions, TopicPlan, UpdateConfig, retained_managed_keys
 from topiarist.model.spec import TopicSpec
-from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
+from topiarist.model.state import (
+    AppliedSpec,
+    ClusterState,
+    OperatorMemory,
+    OwnershipRecord,
+    ReadError,
+    TopicState,
+    WriteBlock,
+)
 from topiarist.planning.preconditions import PlanValidity, Validity, check_preconditions, revalidate, simulate
 from topiarist.planning.without_specs import UnmanageRequest, plan_unmanage
 
@@ -111,6 +119,16 @@ MOVES: dict[str, tuple[Foreign, str]] = {
     ),
     "no key of ours": (_change(record=OwnershipRecord("default")), "and is that of owner default (no keys) now"),
     "another key of ours": (_change(record=OwnershipRecord("default", ("a",))), "and is that of owner default (a) now"),
+    "another run": (
+        _change(
+            record=OwnershipRecord("default", ("segment.ms",), applied=AppliedSpec(4, (("segment.ms", "9"),))),
+        ),
+        "another run has applied other values since then: partitions, segment.ms",
+    ),
+    "another run of an operator": (
+        _change(record=OwnershipRecord("default", ("segment.ms",), memory=OperatorMemory(step_ms=5))),
+        "another run has written its ownership record since then",
+    ),
     "released": (
         _change(record=None, record_valid=False),
         "its ownership record was valid, and is missing or stale now",

@@ -505,7 +505,7 @@ def _format_sentence(plan_counts: groups.PlanCounts, label: str) -> str:
     reason = _describe_no_actions(counts)
     nothing = f"{reason}:" if label == PLAN_LABEL else f"{label}: {reason[0].lower()}{reason[1:]},"
     if not counts:
-        return f"{nothing} no topics are declared."
+        return f"{nothing} the plan has no topics."
     if set(counts) == {"unchanged"}:
         verb = "matches its manifest" if counts["unchanged"] == 1 else "match their manifests"
         return f"{nothing} {format_count(counts['unchanged'], 'topic')} {verb}."

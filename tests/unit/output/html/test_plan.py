@@ -281,7 +281,7 @@ def test_the_head_of_a_page_has_the_counts_of_all_clusters() -> None:
     assert cluster["warnings"]["rows"][0] == "slow"
     assert cluster["orphans"] == {"total": 1, "rows": ["x"]}
     for plans, failed, title in (
-        ([], [], "No changes: no topics are declared."),
+        ([], [], "No changes: the plan has no topics."),
         ([], ["away"], "No plan."),
         ([make_plan()], ["away"], "No changes: 812 topics match their manifests."),
     ):

@@ -203,9 +203,9 @@ def test_no_changes_are_few_words() -> None:
         "| :-- | :-- |\n"
         "| `prod-eu` |  |\n"
     )
-    assert "### No changes: no topics are declared.\n" in shown(plan(unchanged=0))
+    assert "### No changes: the plan has no topics.\n" in shown(plan(unchanged=0))
     assert "### No plan\n\n**1 cluster could not be planned" in shown(failed=["prod-eu"])
-    assert shown() == "<!-- topiarist plan -->\n### No changes: no topics are declared.\n\n\n"
+    assert shown() == "<!-- topiarist plan -->\n### No changes: the plan has no topics.\n\n\n"
 
 
 def test_only_records_to_write_are_no_risk() -> None:

@@ -54,7 +54,7 @@ def test_no_changes_is_said_plainly() -> None:
     """A plan without changes and notices is two lines."""
     assert render_plan(plan()) == "No changes: 812 topics match their manifests.\n"
     assert render_plan(plan(unchanged=1)) == "No changes: 1 topic matches its manifest.\n"
-    assert render_plan(plan(unchanged=0)) == "No changes: no topics are declared.\n"
+    assert render_plan(plan(unchanged=0)) == "No changes: the plan has no topics.\n"
 
 
 def test_long_values_are_shortened_unless_asked_for() -> None:
