@@ -686,6 +686,18 @@ def test_one_file_of_a_folder_does_not_stop_the_others(tmp_path: Path, monkeypat
     assert "imported 1 topic into made" in found.err
 
 
+def test_a_folder_of_json_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders stand for YAML: a folder without any is named, and a JSON file is imported by its own path."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "states").mkdir()
+    (tmp_path / "states" / "prod.json").write_text(_state(KAFKA_TOPIC))
+    found = run_topiarist("import", "terraform", "states")
+    assert found.code == Exit.ERROR
+    assert "states: warning: found no *.yaml and no *.yml in this folder\n" in found.err
+    assert "files with another suffix need their own path\n" in found.err
+    assert _specs(run_topiarist("import", "terraform", "states/prod.json")) == {"orders": {"partitions": 3}}
+
+
 def test_topics_of_two_clusters_never_share_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of documents join cluster and topic; where two would be equal, one has a suffix."""
     monkeypatch.chdir(tmp_path)

@@ -171,9 +171,9 @@ def test_files_are_read_with_lines_and_errors_have_places(tmp_path: Path) -> Non
     )
     (tmp_path / "f.yaml").write_text("[" * 250 + "]" * 250)
     first, second, *errors = read_foreign_files([str(tmp_path)])
-    assert not isinstance(first, Diagnostic)
+    assert isinstance(first, ForeignDocument)
     assert (first.body, first.line_of(("y", "a")), first.line_of(("z",))) == ({"x": {"a": "1"}, "y": {"a": "1"}}, 1, 1)
-    assert not isinstance(second, Diagnostic)
+    assert isinstance(second, ForeignDocument)
     assert second.line_of((0,)) == 5
     assert [isinstance(each, Diagnostic) and Path(each.location.file).name for each in errors] == [
         "b.yaml",

@@ -504,16 +504,16 @@ _TAGS = _TEXT_TAGS | {
 }
 
 
-def read_foreign_files(paths: Iterable[str], stdin: BinaryIO | None = None) -> Iterator[ForeignDocument | Diagnostic]:
+def read_foreign_files(
+    paths: Iterable[str], stdin: BinaryIO | None = None
+) -> Iterator[ForeignDocument | Diagnostic | IgnoredPath]:
     """Yield the documents of the files that ``paths`` name, in order, and the errors of documents that are not read.
 
-    A folder stands for its ``*.yaml`` and ``*.yml`` files. Empty documents and project files are left out. A scalar is
-    text, also as a key; a value that means nothing in every YAML version is None.
+    A folder stands for its ``*.yaml`` and ``*.yml`` files; one without any is ignored. Empty documents and project
+    files are left out. A scalar is text, also as a key; a value that means nothing in every YAML version is None.
     """
     for found in read_files(paths, stdin):
-        if isinstance(found, IgnoredPath):
-            continue
-        if isinstance(found, Diagnostic):
+        if isinstance(found, IgnoredPath | Diagnostic):
             yield found
         elif not is_project_file(found):
             yield from parse_texts(_join_surrogates(found))

@@ -97,7 +97,8 @@ class _FileWalker:
             is_empty = False
             yield found
         if is_empty and not self._has_repeated_file:
-            yield _make_ignored_path(path, "found no *.yaml and no *.yml in this folder")
+            message = "found no *.yaml and no *.yml in this folder"
+            yield _make_ignored_path(path, message, "files with another suffix need their own path")
 
     def _walk_given_path(self, path: str) -> Iterator[File | Diagnostic | IgnoredPath]:
         try:

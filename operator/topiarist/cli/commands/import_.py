@@ -15,6 +15,7 @@ import click
 from topiarist.adapters import atomic_files
 from topiarist.adapters.manifests import yaml_text
 from topiarist.adapters.manifests.diagnose import read_foreign_files
+from topiarist.adapters.manifests.files import IgnoredPath
 from topiarist.cli import options, terminal
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Reason, TopiaristError
 from topiarist.importers.formats import FORMATS, ImportResult, import_documents
@@ -96,6 +97,8 @@ def command(
         atomic_files.require_empty_folder(folder)
     found = [*read_foreign_files(paths, sys.stdin.buffer)]
     documents = [each for each in found if isinstance(each, ForeignDocument)]
+    if not flags["quiet"]:
+        terminal.print_warnings([each.warning for each in found if isinstance(each, IgnoredPath)])
     result = import_documents(source, documents, clusters, may_repeat=bool(check))
     differs = False
     if check:
