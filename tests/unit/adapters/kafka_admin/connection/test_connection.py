@@ -132,7 +132,7 @@ def test_a_connection_that_the_broker_has_closed_is_not_open(is_reset: bool) -> 
     theirs.close()
     wait_for_data(ours)
     assert not connection.is_open
-    with pytest.raises(Disconnected, match="^the broker closed the connection$") as caught:
+    with pytest.raises(Disconnected, match=r"^the broker closed the connection$") as caught:
         connection.call_raw(METADATA, 9)
     assert (caught.value.was_sent, caught.value.is_late) == (False, False)
 
