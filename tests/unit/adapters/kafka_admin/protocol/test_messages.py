@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import struct
 import uuid
@@ -26,6 +27,7 @@ from topiarist.adapters.kafka_admin.protocol.messages import (
     MetadataRequest,
     MetadataResponse,
     decode_response,
+    default_of,
     encode_request,
     parse_versions,
 )
@@ -211,6 +213,23 @@ def test_defaults_are_those_of_kafka() -> None:
     partition = FetchResponse.FetchableTopicResponse.PartitionData()
     assert (partition.last_stable_offset, partition.current_leader.leader_id, partition.records) == (-1, -1, None)
     assert MetadataRequest().topics is not MetadataRequest().topics
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "uint16", "int32", "uint32", "int64", "float64"])
+def test_a_number_without_a_default_is_zero(kind: str) -> None:
+    """So it is in Kafka, for each type of a number; one that is given counts, also in hexadecimal."""
+    assert default_of(Field("Value", kind, "0+")) == 0
+    assert default_of(Field("Value", kind, "0+", default="-1")) == -1
+    if kind != "float64":
+        assert default_of(Field("Value", kind, "0+", default="0x7f")) == 127
+
+
+def test_the_garbage_collector_does_not_look_at_messages() -> None:
+    """An answer has no cycles, and as many parts as the cluster has partitions."""
+    topic = MetadataResponse.MetadataResponseTopic
+    answer = MetadataResponse(topics=[topic(partitions=[topic.MetadataResponsePartition(replica_nodes=[1, 2])])])
+    (found,) = MetadataResponse.decode(answer.encode(12), 12).topics
+    assert not any(map(gc.is_tracked, (answer, found, found.partitions[0])))
 
 
 def test_an_unknown_name_is_an_error_of_the_import() -> None:

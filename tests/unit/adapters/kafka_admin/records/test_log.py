@@ -463,6 +463,15 @@ def test_a_run_that_was_killed_is_waited_for_until_its_lease_is_over(holder: Loc
     assert [whole for whole, _ in log.reads] == [False, False, True]
 
 
+def test_a_lease_is_in_milliseconds() -> None:
+    """A run is waited for as long as one of them is left."""
+    poll = transactions.LOCK_POLL_INTERVAL_S
+    for lease_ms, waits in ((1000, 4), (1001, 5)):
+        log = Log(replace(OTHER, lease_ms=lease_ms))
+        log.take()
+        assert log.time.slept == [*[poll] * waits, PAUSE]
+
+
 @pytest.mark.parametrize(("timeout", "stop", "waited"), [(5.0, False, 5.0), (0.0, False, 0.0), (1000.0, True, 0.0)])
 @pytest.mark.parametrize(("holder", "state"), [(OTHER, "is about to write"), (HELD, "is writing")])
 def test_the_wait_ends_at_its_limit_and_if_it_is_stopped(
