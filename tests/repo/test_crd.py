@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from crd import definition_files, policy_files
@@ -27,7 +28,7 @@ KNOWN = {
     *("description", "type", "format", "enum", "default", "minimum", "maximum", "minLength", "maxLength", "pattern"),
     *("minItems", "maxItems", "minProperties", "maxProperties", "required", "properties", "items"),
     *("additionalProperties", "x-kubernetes-validations", "x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
-    *("x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields"),
+    *("x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields", "anyOf", "not"),
 }
 """Every keyword that an API server knows, of those that we use."""
 
@@ -88,6 +89,21 @@ def test_a_config_takes_any_scalar_and_nothing_else() -> None:
     assert (value["minItems"], value["maxItems"], value["minProperties"], value["maxProperties"]) == (1, 0, 1, 0)
     assert at("Topic", "spec.overrides[].config.*") == at("Cluster", "spec.defaults.config.*") == value
     assert at("Cluster", "spec.brokerConfig.*") == value
+
+
+def test_records_take_known_fields_or_none() -> None:
+    """The records of a cluster are the word ``None`` or a map of any known fields: no number, list or boolean.
+
+    The known fields have no defaults, which an API server would fill in, and no rules in CEL, which it refuses there.
+    """
+    validator = jsonschema.Draft202012Validator(at("Cluster", "spec.kafka.records"))
+    good = ["None", {}, {"topic": "a"}, {"topic": "a", "transactionalId": "b", "replicationFactor": 1}]
+    assert [value for value in good if not validator.is_valid(value)] == []
+    bad = [False, True, 0, 1, 0.5, "", "none", [], [1], {"a": 1}, {"topic": "a", "b": 1}, {"topic": ".."}, {"topic": 1}]
+    assert [value for value in bad if validator.is_valid(value)] == []
+    inside = [made for path, made in fields(resource_schema("Cluster")) if path.startswith("spec.kafka.records.")]
+    assert [keyword for made in inside for keyword in ("default", "x-kubernetes-validations") if keyword in made] == []
+    assert [made["description"].rpartition(" Default: ")[2] for made in inside] == ["__topiarist.", "topiarist.", "3."]
 
 
 def test_kubectl_explains_every_config() -> None:

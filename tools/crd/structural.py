@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
 Schema = Mapping[str, Any]
@@ -82,7 +83,7 @@ def structural_schema(schema: Schema, definitions: Schema, path: str = "") -> Js
     if _is_config(schema, definitions):
         return config_schema(schema, definitions, path)
     if isinstance(schema.get("type"), list) and "object" in schema["type"]:
-        return _word_or_map(schema)
+        return _word_or_map(schema, definitions, path)
     result: JsonObject = {"description": description(schema)}
     result |= {keyword: schema[keyword] for keyword in _COPIED_KEYWORDS if keyword in schema}
     if "[]" in path:
@@ -115,20 +116,33 @@ def _restrict_to_list(schema: Schema) -> Schema:
     return {keyword: value for keyword, value in schema.items() if keyword not in text} | {"type": "array"}
 
 
-def _word_or_map(schema: Schema) -> JsonObject:
+def _word_or_map(schema: Schema, definitions: Schema, path: str) -> JsonObject:
     """Return the schema of a field that takes a map of known fields, or one word.
 
-    A structural schema has one type for a field. So an API server checks the word and the number of the map's fields;
-    the operator checks the fields.
+    A structural schema has one type for a field. Without a type, each limit applies to values of its own type: the
+    pattern to text, fields to maps, and the others to numbers, lists and booleans, which no value can meet. An API
+    server keeps unknown fields of such a map, so ``anyOf`` has each choice of known fields with its size.
     """
-    fields = [f"{name}: {field['description']}" for name, field in schema["properties"].items()]
+    fields = _fields(schema, definitions, path)
+    for name, field in fields.items():
+        _describe_default(field, f"{path}.{name}")
+        if field.pop("x-kubernetes-validations", None):  # CEL cannot see what is below a field without a type
+            field["not"] = schema["properties"][name]["not"]
+    choices = [chosen for size in range(len(fields) + 1) for chosen in combinations(fields, size)]
     return {
-        "description": " ".join([description(schema), *fields]),
+        "description": description(schema),
         "x-kubernetes-preserve-unknown-fields": True,
+        "minimum": 1,
+        "maximum": 0,
         "minItems": 1,
         "maxItems": 0,
-        "maxProperties": len(schema["properties"]),
+        "not": {"enum": [True, False]},
         "pattern": schema["pattern"],
+        "properties": fields,
+        "anyOf": [
+            {"required": list(chosen), "maxProperties": len(chosen)} if chosen else {"maxProperties": 0}
+            for chosen in choices
+        ],
     }
 
 
@@ -149,10 +163,7 @@ def _object_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject
         return {**limit, "additionalProperties": structural_schema(values, definitions, f"{path}.*")}
     if "properties" not in schema:
         raise ValueError(f"{path}: an object of unknown fields; an API server would drop them")
-    fields = schema["properties"].items()
-    result: JsonObject = {
-        "properties": {name: structural_schema(field, definitions, f"{path}.{name}") for name, field in fields}
-    }
+    result: JsonObject = {"properties": _fields(schema, definitions, path)}
     for name in schema.get("dependencies", {}):
         # An API server fills defaults in before it asks the rules: the field would always be there, and what it depends
         # on would be required.
@@ -160,6 +171,11 @@ def _object_schema(schema: Schema, definitions: Schema, path: str) -> JsonObject
     if "matchLabels" in result["properties"] or path.endswith("secretKeyRef"):
         result["x-kubernetes-map-type"] = "atomic"
     return result
+
+
+def _fields(schema: Schema, definitions: Schema, path: str) -> JsonObject:
+    fields = schema["properties"].items()
+    return {name: structural_schema(field, definitions, f"{path}.{name}") for name, field in fields}
 
 
 def _limit(schema: Schema, keyword: str, path: str) -> JsonObject:

@@ -47,6 +47,10 @@ GOOD = [
     document("Cluster", kafka={"bootstrapServers": "b1:9092", "sasl": {"mechanism": "SCRAM-SHA-512", **LOGIN}}),
     document("Cluster", kafka={"bootstrapServers": "b1:9092", "sasl": OAUTH, "records": {"replicationFactor": 1}}),
     *(
+        document("Cluster", kafka={"bootstrapServers": "b1:9092", "records": records})
+        for records in ("None", {}, {"topic": "a.b"}, {"topic": "a", "transactionalId": "b", "replicationFactor": 1})
+    ),
+    *(
         document("Cluster", via=via, kafka={"bootstrapServers": "b1:9092"}, zookeeper={"connect": "zk1"})
         for via in ("Kafka", "ZooKeeper")
     ),
@@ -162,6 +166,26 @@ def test_an_api_server_refuses_more(server_api: ApiClient, body: dict[str, Any],
     answer = create(server_api, "default", body, keep=False)
     assert answer.status == 422, answer
     assert message in answer.message
+
+
+NO_RECORDS = [
+    *(False, True, 0, 1, 2, 0.5, -1, 10**30, "", "none", "None\n", [], ["None"], [1, 2]),
+    *({"tpoic": "a"}, {"topic": "a", "tpoic": "b"}, {"topic": "a", "transactionalId": "b", "replicas": 1}),
+    *({"topic": 1}, {"topic": ""}, {"topic": "a b"}, {"topic": ".."}),
+    *({"replicationFactor": 0}, {"replicationFactor": "3"}, {"topic": {}}),
+]
+
+
+@pytest.mark.parametrize("records", NO_RECORDS, ids=lambda value: str(value)[:40])
+def test_records_are_a_mapping_of_known_fields_or_none(server_api: ApiClient, records: Any) -> None:
+    """Numbers, booleans, lists, other words, and mappings with an unknown field or a wrong value are refused, also
+    without strict field validation.
+    """
+    body = document("Cluster", kafka={"bootstrapServers": "b1:9092", "records": records})
+    assert check.check(body, custom_resource=True)
+    answer = server_api.call("POST", "/apis/topiarist.dev/v1/namespaces/default/clusters?dryRun=All", body)
+    assert answer.status == 422, answer
+    assert "spec.kafka.records" in answer.message
 
 
 TOKEN = {"file": "/var/run/secrets/kubernetes.io/serviceaccount/token"}
