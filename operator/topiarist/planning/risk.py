@@ -239,12 +239,13 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
         ChangeRisk(SAFE, NOTHING, "segments are copied to remote storage again"),
     ),
     "remote.log.delete.on.disable": _boolean_risks(
-        ChangeRisk(DATA_LOSS, LOSS, "messages in remote storage are deleted when it is disabled"),
+        # It deletes nothing itself: Kafka deletes when remote storage is disabled, which has its own row.
+        ChangeRisk(DISRUPTIVE, NOTHING, "disabling remote storage will delete the messages in it"),
         ChangeRisk(SAFE, NOTHING, "messages in remote storage stay there"),
     ),
     "remote.storage.enable": _boolean_risks(
         ChangeRisk(DISRUPTIVE, COST, "old segments move to remote storage, which cannot be undone"),
-        ChangeRisk(DATA_LOSS, LOSS, "messages that are only in remote storage can no longer be read"),
+        ChangeRisk(DATA_LOSS, LOSS, "messages that are only in remote storage are deleted"),
     ),
     "retention.bytes": NumberRisks(
         ChangeRisk(DATA_LOSS, LOSS, "messages beyond {limit} will be deleted"),

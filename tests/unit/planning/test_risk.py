@@ -66,7 +66,8 @@ MATRIX: dict[str, list[tuple[str, str, Risk]]] = {
     "remote.copy.lag.bytes": [("2", "1", SAFE), ("1", "2", SAFE)],
     "remote.copy.lag.ms": [("2", "1", SAFE), ("1", "2", SAFE)],
     "remote.log.copy.disable": [("false", "true", DISRUPTIVE), ("true", "false", SAFE)],
-    "remote.log.delete.on.disable": [("false", "true", LOSS), ("true", "false", SAFE)],
+    # The value deletes nothing: disabling remote storage does, which is a change of its own.
+    "remote.log.delete.on.disable": [("false", "true", DISRUPTIVE), ("true", "false", SAFE)],
     "remote.storage.enable": [("false", "true", DISRUPTIVE), ("true", "false", LOSS)],
     "retention.bytes": [("2000", "1000", LOSS), ("1000", "2000", DISRUPTIVE), ("1000", "-1", DISRUPTIVE)],
     "retention.ms": [(DAY, HOUR, LOSS), (HOUR, DAY, DISRUPTIVE), (DAY, "-1", DISRUPTIVE), ("-1", DAY, LOSS)],
@@ -94,7 +95,7 @@ EFFECTS = {
     **{"message.timestamp.after.max.ms": "ANA", "message.timestamp.before.max.ms": "ANA"},
     **{"message.timestamp.difference.max.ms": "AN", "message.timestamp.type": "OL", "min.cleanable.dirty.ratio": "CC"},
     **{"min.compaction.lag.ms": "LCL", "min.insync.replicas": "LA", "preallocate": "CN", "remote.copy.lag.bytes": "NN"},
-    **{"remote.copy.lag.ms": "NN", "remote.log.copy.disable": "CN", "remote.log.delete.on.disable": "LN"},
+    **{"remote.copy.lag.ms": "NN", "remote.log.copy.disable": "CN", "remote.log.delete.on.disable": "NN"},
     **{"remote.storage.enable": "CL", "retention.bytes": "LCA", "retention.ms": "LCAL", "segment.bytes": "CNNC"},
     **{"segment.index.bytes": "CNC", "segment.jitter.ms": "CNCN", "segment.ms": "CNC"},
     **{"unclean.leader.election.enable": "LA"},
@@ -245,6 +246,8 @@ def test_reasons_have_the_numbers_in_words() -> None:
     assert assess_config("cleanup.policy", "delete", "compact", {}).explanation == compacts
     stops = "cleanup changes from compact,delete to delete, so other messages are deleted, at other times"
     assert assess_config("cleanup.policy", "compact,delete", "delete", {}).explanation == stops
+    disabled = "messages that are only in remote storage are deleted"
+    assert assess_config("remote.storage.enable", "true", "false", {}).explanation == disabled
     unclean = "unclean.leader.election.enable"
     lags = "an out-of-sync replica may become leader, and acknowledged messages are then lost"
     assert assess_config(unclean, None, "true", {}).explanation == lags
