@@ -33,7 +33,8 @@ from topiarist.model.policy import Policy
 from topiarist.model.spec import ClusterSpec, Manifest, topic_name
 from topiarist.runs.settings import SILENT, RunListener, RunSettings, WrongSettings
 from topiarist.schema import load as load_
-from topiarist.text import format_count, list_first
+from topiarist.schema.check import did_you_mean
+from topiarist.text import format_count, list_first, quote
 
 if TYPE_CHECKING:
     from topiarist.drift.exceptions import DriftException
@@ -213,6 +214,8 @@ def load_manifests(
     found = [*_judge(documents, desired, settings, offline=offline)]
     found += [*_at(_Level.ERROR, result.errors), *_at(_Level.WARNING, result.warnings)]
     found += _judge_limits(limits) if offline else ()
+    if offline or skip_invalid:  # other commands read no drift documents
+        found += _at(_Level.WARNING, _find_unmatched_clusters(documents))
     _report_foreign(loaded, listener)
     if errors := {each for level, each in found if level is _Level.ERROR}:
         listener.on_warnings([each for level, each in found if level is _Level.FILE])
@@ -300,6 +303,26 @@ def _parse_drift_documents(documents: Documents) -> tuple[Sequence[DriftExceptio
     rules, rule_errors = parse_rules(manifests, documents.clusters.values())
     documents.errors.update(exception_errors, rule_errors, duplicate_document_errors(manifests))
     return exceptions, rules
+
+
+def _find_unmatched_clusters(documents: Documents) -> Iterator[Diagnostic]:
+    """Yield a warning for each pattern of clusters in a document of drift reports that no cluster matches."""
+    names = [*documents.clusters, *documents.invalid_clusters]
+    for manifest in documents.loaded.manifests:
+        for path, patterns in _find_cluster_patterns(manifest):
+            for index, pattern in enumerate(patterns):
+                if not any(matches_any(name, (pattern,)) for name in names):
+                    message = f"clusters: found {quote(pattern)}, which matches no Cluster document"
+                    yield Diagnostic(manifest.source.locate((*path, index)), message, did_you_mean(pattern, names))
+
+
+def _find_cluster_patterns(manifest: Manifest) -> Iterator[tuple[tuple[str | int, ...], Sequence[str]]]:
+    """Yield each list of clusters in a document of drift reports, with its path."""
+    if manifest.kind == "DriftException":
+        yield ("spec", "clusters"), manifest.spec.get("clusters", ())
+    if manifest.kind == "DriftPolicy":
+        for index, rule in enumerate(manifest.spec["rules"]):
+            yield ("spec", "rules", index, "clusters"), rule.get("clusters", ())
 
 
 def _leave_out_invalid(documents: Documents, settings: RunSettings, listener: RunListener) -> None:
