@@ -224,16 +224,16 @@ class WorkspacePool:
         self._is_served = True
 
     def check_control(self, mutants: Sequence[Mutant]) -> None:
-        """Raise ``SystemExit`` unless the tests pass in memory without a change, and notice one that always fails.
+        """Raise ``SystemExit`` unless the tests pass without a change, and notice one that always fails.
 
-        Five functions that always fail are tried. A test that fails as it is run here would kill every mutant.
+        All tests are run in both ways in which mutants are run: in memory, and imported anew. A test that fails as it
+        is run here would kill every mutant. Five functions that always fail are tried.
         """
         module, tests = mutants[0].module, self._traces.tests
-        halves = [tests[number :: len(self._workspaces)] for number in range(len(self._workspaces))]
-        if failures := [*filter(None, self._executor.map(lambda half: self._run_in_memory(half, module, str), halves))]:
-            raise SystemExit(
-                "\n".join(f"{failure} fails in memory without any mutant: fix it first" for failure in failures)
-            )
+        ways = {"in memory": lambda: self._run_in_memory(tests, module, str), "imported": lambda: self._run_anew(tests)}
+        found = zip(ways, self._executor.map(lambda run: run(), ways.values()), strict=True)
+        if failures := [f"{failure} fails {way} without any mutant: fix it first" for way, failure in found if failure]:
+            raise SystemExit("\n".join(failures))
         in_memory = (
             (mutant, tests)
             for mutant in mutants
@@ -309,6 +309,11 @@ class WorkspacePool:
             original = workspace.read_source(module)
             sources = original, change(original)
             return workspace.first_failure_of_functions(tests, self._limit(tests), module, sources)
+
+    def _run_anew(self, tests: Sequence[str]) -> str | None:
+        """Return the first of the tests that fails without a mutant, within the limits of one; None if all pass."""
+        with self._borrow_workspace() as workspace:
+            return workspace.first_failure(tests, self._limit(tests))
 
     def _run_unmutated(self, tests: Sequence[str]) -> str | None:
         """Return the first of the tests that fails without a mutant; None if all pass."""
