@@ -29,7 +29,7 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 
-WALKS = int(os.environ.get("TOPIARIST_WALKS") or scaled(30))
+WALKS = int(os.environ.get("TOPIARIST_WALKS") or max(scaled(30), 6))
 
 _EVENTS = ("the connection drops", "its session expires", "crashes", "its session expires after the crash")
 _NOT_SENT = ("AwaitDeletion", "AwaitController", "AwaitRequest")
