@@ -37,7 +37,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
 from topiarist.model.access import KafkaAccess, Placement, RecordsTopic
 from topiarist.model.outcome import FreezeResult, Result
-from topiarist.model.plan import Plan
+from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.state import (
     APACHE_KAFKA,
     GIVEN,
@@ -57,6 +57,7 @@ from topiarist.model.state import (
 )
 from topiarist.planning.moves import ledger as ledger_module
 from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
+from topiarist.planning.without_specs import UnmanageRequest, plan_unmanage
 from topiarist.ports import MoveOptions
 
 SMALL: dict[str, Any] = {"partitions": 1, "replicationFactor": 2}
@@ -312,12 +313,40 @@ def answer_to_fetch(code: int, name: str, _now: float) -> int | None:
 
 
 def test_records_that_may_not_be_read_are_asked_for_once(kafka: FakeKafka) -> None:
-    """Only records that seem lost, or a leader that is away, are worth a second read after a sync."""
-    for code, reason, reads in ((29, Reason.NO_PERMISSION, 1), (1, Reason.RECORDS_LOST, 2)):
+    """Only records that seem lost, or a leader that is away, are worth a second read after a sync.
+
+    Whatever keeps the records from being read, the topics are read.
+    """
+    for code, reason, reads in (
+        (29, Reason.NO_PERMISSION, 1),
+        (35, Reason.PREREQUISITE_MISSING, 1),
+        (1, Reason.RECORDS_LOST, 2),
+    ):
         kafka.always = partial(answer_to_fetch, code)
         session = FakeSession(kafka, no_hook)
         assert kafka.open(session=session).read().records_error.reason is reason
         assert session.sent.count("Fetch") == reads
+
+
+def test_another_commit_counts_as_a_change(kafka: FakeKafka) -> None:
+    """Where nothing proves how old metadata are, a second is waited for after each; records that stay are none."""
+    session = FakeSession(kafka, no_hook)
+    cluster = kafka.open(session=session)
+    for is_changed in (True, False, True):
+        session.changed_at = 0.0
+        cluster.read()
+        assert (session.changed_at > 0) is is_changed
+        if not is_changed:
+            kafka.new_run().set_freeze(Freeze("incident", "ada"), by="ada", force=False)
+
+
+def test_the_record_of_a_deleted_topic_is_given_up(kafka: FakeKafka) -> None:
+    """There is no topic to compare, and none to send a request for."""
+    del kafka.cluster.topics["old"]
+    plan, _ = plan_unmanage(kafka.read(), "prod", UnmanageRequest(("old",)), RunOptions())
+    assert [(each.topic, each.result) for each in kafka.apply(plan)] == [("old", Result.DONE)]
+    assert sorted(kafka.records().topics) == ["grown", "set"]
+    assert kafka.cluster.sent == []
 
 
 def test_another_owner_waits_for_the_lock(kafka: FakeKafka) -> None:

@@ -170,7 +170,10 @@ def test_advice_for_a_refusal(login: Any) -> None:
 
 
 def test_long_words_of_a_refusal_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message of a broker has at most 300 signs in an error."""
+    """A message of a broker has at most 300 signs in an error, and the data before it 200."""
+    login = Login(monkeypatch, Exchange(2), SaslMechanism.PLAIN)
+    with pytest.raises(LoginRefused, match=rf"; {'a' * 197}\.\.\.$"):
+        login.run(SaslAuthenticate=[authenticated(b"a" * 400), authenticated(code=58, message="no")])
     login = Login(monkeypatch, Exchange())
     with pytest.raises(LoginRefused) as caught:
         login.run(SaslAuthenticate=authenticated(code=58, message="a" * 400))
@@ -210,6 +213,25 @@ def test_a_ticket_is_for_the_host_of_the_broker(monkeypatch: pytest.MonkeyPatch)
     authenticator = Authenticator(KafkaAccess("kafka:9092", sasl=login))
     made: Any = authenticator._build_exchange(login, "b1", 7.0)
     assert made == (login, "b1", 7.0)
+
+
+def test_a_ticket_of_kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exchange is made for the login and the host; a KDC that is too slow is named with the principal."""
+    login = Kerberos("ada@X", "kafka")
+    monkeypatch.setattr("topiarist.adapters.kerberos.KerberosExchange", lambda login, host: (login, host))
+    made: Any = authentication._make_kerberos_exchange(login, "b1", time.monotonic() + 60)
+    assert made == (login, "b1")
+
+    def wait(_login: Kerberos, _host: str) -> None:
+        raise TimeoutError("the KDC did not answer in time")
+
+    monkeypatch.setattr("topiarist.adapters.kerberos.KerberosExchange", wait)
+    with pytest.raises(TopiaristError) as caught:
+        authentication._make_kerberos_exchange(login, "b1", time.monotonic() + 60)
+    assert (caught.value.reason, caught.value.message) == (
+        Reason.UNREACHABLE,
+        "no ticket for ada@X: the KDC did not answer in time",
+    )
 
 
 @pytest.mark.parametrize(("steps", "is_done"), [(4, True), (5, False)])

@@ -16,6 +16,7 @@ from kafka.protocol.metadata import ApiVersionsResponse
 from topiarist.adapters.kafka_admin.connection import connection as connection_module
 from topiarist.adapters.kafka_admin.connection.connection import (
     MAX_ANSWER_BYTES,
+    NEEDS,
     Connection,
     Disconnected,
     Features,
@@ -24,6 +25,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     choose_version,
     translate_errors,
 )
+from topiarist.adapters.kafka_admin.protocol import messages
 from topiarist.adapters.kafka_admin.protocol.messages import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -48,6 +50,7 @@ class FakeSocket:
         self.is_closed = False
         self.chunk = 1 << 30
         self.seconds_per_read = 0.0
+        self.rooms: list[int] = []
 
     def settimeout(self, seconds: float) -> None:
         if seconds < 0:
@@ -62,6 +65,7 @@ class FakeSocket:
         self.unread = answer
 
     def recv_into(self, view: memoryview) -> int:
+        self.rooms.append(len(view))
         self.clock.current += self.seconds_per_read
         if self.timeouts[-1] <= 0.001:
             raise TimeoutError
@@ -164,6 +168,14 @@ def test_the_deadline_is_for_the_whole_answer(clock: FakeTime) -> None:
     with pytest.raises(Disconnected, match=r"no answer to Metadata within -1 s"):
         connection.call_raw(METADATA, 9, timeout=-1)
     assert peer.timeouts[0] == 0.001  # a socket takes no time that has passed
+
+
+def test_a_large_answer_takes_memory_as_it_arrives(clock: FakeTime) -> None:
+    """One mebibyte at first, whatever size is announced; then as much again as has arrived."""
+    unit, payload = 1 << 20, bytes(range(256)) * 20_000
+    connection, peer = open_over(lambda frame: framed(frame, payload), clock)
+    assert connection.call_raw(METADATA, 9)[4:] == payload
+    assert peer.rooms == [4, unit, unit, 2 * unit, 4 + len(payload) - 4 * unit]
 
 
 @pytest.mark.parametrize(
@@ -393,6 +405,12 @@ def test_the_first_version_that_will_do(name: str, too_old: int) -> None:
     assert choose_version({1: (0, too_old + 1)}, request) == too_old + 1
     with pytest.raises(UnsupportedRequest):
         choose_version({1: (0, too_old)}, request)
+
+
+def test_each_purpose_is_that_of_a_request() -> None:
+    """A request under another name would be one for the usage of topics, in whatever version."""
+    for name in NEEDS:
+        assert getattr(messages, f"{name}Request").name == f"{name}Request"
 
 
 def test_requests_that_will_do_in_each_version() -> None:

@@ -210,6 +210,7 @@ def test_codes_with_two_meanings(
     """A policy violation may be a limit of the controller, and refused lists may name brokers that do not exist."""
     outcome = not_made_outcome("orders", Element(code, message), Right.CREATE, unknown_brokers=unknown_brokers)
     assert (outcome.result, outcome.reason) == expected
+    assert outcome.message.endswith(f"the brokers answered {Element(code, message).words}")
 
 
 def test_codes_of_moves() -> None:

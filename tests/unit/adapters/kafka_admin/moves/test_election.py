@@ -69,6 +69,7 @@ def test_without_wait_one_request_is_sent(
     message = "1 of 2 leaders elected: the run was stopped; run again"
     assert outcome == (Outcome("a", Result.DONE) if wait else Outcome("a", Result.PENDING, Reason.NOT_ELECTED, message))
     assert brokers.session.names().count("ElectLeaders") == requests
+    assert [(each.batch, each.batches) for each in brokers.seen] == [(1, 2), (2, 2)][:requests]
 
 
 def test_a_leader_that_changes_back(brokers: MovingBrokers) -> None:

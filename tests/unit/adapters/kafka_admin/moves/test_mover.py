@@ -455,6 +455,15 @@ def test_rates_that_were_being_replaced_are_put_back(brokers: MovingBrokers) -> 
     brokers.records.batch = brokers.records.batch._replace(
         moves=(), throttles={}, replaced=brokers.records.batch.throttles
     )
+    older = brokers.records.batch.replaced
+    brokers.session.unreachable.add(3)
+    assert clear_moves(brokers.session, brokers.reader(), brokers.records)
+    assert brokers.throttles().keys() == {"brokers/3"}
+    before, left = brokers.records.batches[-2:]  # before the first is put back, and after the last
+    assert before
+    assert left
+    assert (before.throttles, left.throttles) == (older, {"brokers/3": older["brokers/3"]})
+    brokers.session.unreachable.clear()
     assert clear_moves(brokers.session, brokers.reader(), brokers.records)
     assert brokers.throttles() == {}
 
@@ -541,6 +550,10 @@ def test_without_wait_one_batch_is_sent(brokers: MovingBrokers) -> None:
     assert outcome.result is Result.PENDING
     assert outcome.message == "0 of 2 partitions moved, 1 in flight; run again for the rest"
     assert brokers.session.names().count("AlterPartitionReassignments") == 1
+    brokers.create("b", (1, 2))
+    both = brokers.plan({"a": [(1, 3)] * 2, "b": [(1, 3)]})
+    (_, other) = sorted(brokers.run(both, wait=False, batch=ONE))  # what this owner has in flight is no obstacle
+    assert other.message == "0 of 1 partition moved; run again for the rest"
     brokers.finish()
     brokers.seen.clear()
     brokers.run(plan, wait=False, batch=ONE)
@@ -665,6 +678,17 @@ def test_a_batch_of_an_earlier_run_of_the_owner(brokers: MovingBrokers) -> None:
     assert brokers.seen[0].waiting_for == "1 partition of an earlier run"
     assert brokers.throttles() == {}
     assert brokers.records.batch is None
+
+
+def test_a_batch_of_an_earlier_run_that_cannot_end(brokers: MovingBrokers) -> None:
+    """A plan without its topic names the broker that it waits for, and ends when nothing changes for long."""
+    interrupted(brokers)
+    brokers.create("b", (1, 2))
+    brokers.session.brokers = (1, 2, 4)
+    with pytest.raises(TopiaristError, match="no progress for 20 s: broker 3 is not registered") as caught:
+        brokers.run(brokers.plan({"b": [(1, 2)]}), stall_after=20)
+    assert caught.value.reason is Reason.MOVES_STALLED
+    assert brokers.seen[0].waiting_for == "broker 3 is not registered: partition a 0 waits for it"
 
 
 def test_moves_that_do_not_end(brokers: MovingBrokers) -> None:

@@ -606,6 +606,14 @@ def test_a_topic_that_changes_while_it_is_read() -> None:
     assert (caught.value.reason, caught.value.hint) == (Reason.STATE_CONFLICT, "run again")
 
 
+def test_a_topic_that_is_created_while_it_is_read() -> None:
+    """It is neither absent nor a topic without configs: it is read again."""
+    look = TopicReader(over([metadata({"a": 3}), *[metadata({"a": [partition(0, 2)]})] * 3])).look(["a"])
+    topic = look.topics["a"]
+    assert isinstance(topic, TopicState)
+    assert topic.replicas == ((2,),)
+
+
 def test_a_topic_with_other_reassignments_after_a_look_is_read_again() -> None:
     """Metadata that are the same twice may be those of before the end of a reassignment."""
     old, new = (metadata({"a": [partition(0, *replicas)]}) for replicas in ((1, 2, 3), (2, 3)))

@@ -205,8 +205,10 @@ def test_the_operations_that_a_user_may_do(code: int, on_group: set[str]) -> Non
     )
     found = read_allowed_operations(session)  # type: ignore[arg-type]
     assert (found.on_cluster, found.on_topics) == ({"Create", "Describe"}, {"orders": {"Read", "DescribeConfigs"}})
-    assert {*(found.on_group or ())} == on_group
-    assert session.sent[0].request.topics is None
+    assert found.on_group is not None
+    assert {*found.on_group} == on_group
+    assert (session.sent[0].version, session.sent[0].request.topics) == (10, None)
+    assert session.sent[1].request.groups == ["topiarist"]  # whatever there is: no group of a user is named
     session.unsupported.add("DescribeGroups")
     session.versions = {"Metadata": 7}
     assert read_allowed_operations(session) == AllowedOperations(None, {}, None)  # type: ignore[arg-type]

@@ -440,6 +440,18 @@ def test_records_without_a_topic() -> None:
     assert state.topics.keys() == {"a"}
 
 
+def test_many_records_without_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their ids are asked for in requests of a thousand."""
+    missing = [uuid.UUID(int=number) for number in range(1000, 2001)]
+    for each in missing:
+        monkeypatch.setitem(CODES, each, 100)
+    session = cluster()
+    records = {f"t{each.int}": IdentifiedRecord(TEAM, encode_topic_id(each)) for each in missing}
+    assert read(session, RecordsView(records)).dangling_records == dict.fromkeys(records, TEAM)
+    asked = [each.request.topics for each in session.sent if each.name == "Metadata" and each.request.topics]
+    assert [len(each) for each in asked] == [1000, 1]
+
+
 def test_a_record_that_a_run_left_unfinished() -> None:
     """The topic shows which record it has, in place of the one from before that run."""
     later = OwnershipRecord("later")

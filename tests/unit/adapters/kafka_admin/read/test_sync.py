@@ -84,6 +84,12 @@ def test_a_broker_is_waited_for(epoch: int, is_current: bool, clock: FakeTime) -
     assert (topic.topic_name, [each.partition_index for each in topic.partitions]) == ("__cluster_metadata", [0])
 
 
+def test_a_broker_with_the_first_record_of_metadata(clock: FakeTime) -> None:
+    """An epoch of zero is one, and proves as much as any other; only a broker without features has none."""
+    found = sync(session(ApiVersions=versions(0), DescribeQuorum=quorum(high_watermark=1)))  # type: ignore[arg-type]
+    assert (found.quorum, found.warnings, clock.slept) == (Quorum(3000, 5, 1), (), [])
+
+
 def test_a_broker_that_stays_behind(clock: FakeTime) -> None:
     """After a minute nothing is read; pauses are a tenth of a second at most."""
     with pytest.raises(TopiaristError, match="is 9 records of metadata behind after 60 s") as caught:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +72,13 @@ def test_a_cluster_without_records(broker: MemoryBroker) -> None:
     assert run.topic_ids() == {RECORDS: str(run.find() and run.find().topic_id)}  # type: ignore[union-attr]
 
 
+def test_the_name_of_a_run(broker: MemoryBroker) -> None:
+    """It begins with the owner, and no other run has the same."""
+    names = [new_run(broker).run for _ in range(2)]
+    assert all(re.fullmatch("team-[0-9a-f]{12}", name) for name in names)
+    assert names[0] != names[1]
+
+
 def test_the_number_of_the_last_commit(broker: MemoryBroker) -> None:
     """It rises by one with each commit of any run."""
     run = holding(broker)
@@ -87,6 +95,7 @@ def test_nothing_is_sent_without_the_lock(broker: MemoryBroker) -> None:
     """
     run = new_run(broker)
     assert reason_of(run.require_fence) == (Reason.SESSION_LOST, "the records were not acquired")
+    assert hint_of(run.require_fence) == HINT_RUN_AGAIN
     run.acquire()
     reason, message = reason_of(run.require_fence)
     assert (reason, message) == (Reason.SESSION_LOST, "this run has lost the records: the lock is not held")
@@ -163,11 +172,21 @@ def test_a_freeze(
 
 
 def test_a_freeze_that_is_fenced_again_and_again(broker: MemoryBroker) -> None:
-    """Its pauses grow, and it gives up in the end."""
+    """Its pauses grow to four seconds at most, half of it here, and it gives up in the end."""
+    pauses: list[float] = []
+    sleep = broker.clock.sleep
+
+    def note(seconds: float) -> None:
+        pauses.append(seconds)
+        sleep(seconds)
+
+    broker.create_topic()
+    broker.clock = broker.clock._replace(sleep=note)
     broker.always = lambda name, now: 90 if name == "AddPartitionsToTxn" else None
     found = reason_of(lambda: new_run(broker).set_freeze(ADA, by="ada", force=False))
     assert found == (Reason.STATE_CONFLICT, "other runs took the records ten times in a row")
     assert broker.calls.count("AddPartitionsToTxn") == 9
+    assert pauses == [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.0]
     assert hint_of(lambda: new_run(broker).set_freeze(ADA, by="ada", force=False)) == "run again"
 
 
@@ -408,6 +427,15 @@ def test_a_topic_of_records_that_was_recreated_ends_the_run(broker: MemoryBroker
     assert reason_of(lambda: run.commit({}, hold=False))[0] is Reason.RECORDS_LOST
 
 
+def test_records_that_kafka_deletes_end_the_run(broker: MemoryBroker) -> None:
+    """A look that shows another cleanup policy is enough: the brokers are asked, and nothing more is sent."""
+    run = holding(broker)
+    broker.cluster.topics[RECORDS].config["cleanup.policy"] = "delete"
+    run.require_fence()
+    run.note_look({"cleanup.policy": "delete"}, 1)
+    assert reason_of(run.require_fence)[0] is Reason.RECORDS_LOST
+
+
 def test_nothing_is_committed_to_a_topic_that_was_recreated(broker: MemoryBroker) -> None:
     """A commit compares the id itself if no Admin request has led to that since the last one."""
     run = holding(broker)
@@ -646,6 +674,17 @@ def test_a_creation_that_was_given_up_is_recognized_when_it_comes_late() -> None
     late = TopicState(name="a", identity="id", topic_id="id", replicas=((1,),))
     third = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, late)), clock=broker.clock)
     assert third.acquire().topics["a"] == TopicRecord(OwnershipRecord("team"), "id")
+
+
+def test_a_creation_that_cannot_be_carried_out_any_more_leaves_no_record() -> None:
+    """After the wait for late requests there is neither the topic nor an owner."""
+    broker = MemoryBroker()
+    killed = new_run(broker)
+    killed.acquire()
+    intent = Intent(IntentKind.CREATE, OwnershipRecord("team"), ((1,),))
+    killed.commit({"a": TopicRecord(None, None, intent)}, hold=True)
+    other = RecordsRun(broker, "team", ClusterView(dict.fromkeys, lambda: 2), clock=broker.clock)
+    assert other.acquire().topics == new_run(broker).read().topics == {}
 
 
 def test_records_of_an_unfinished_run_are_returned_with_all_others(broker: MemoryBroker) -> None:

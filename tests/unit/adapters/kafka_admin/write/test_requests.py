@@ -11,7 +11,6 @@ import pytest
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, decode_topic_id, encode_topic_id
 from topiarist.adapters.kafka_admin.protocol.messages import DeleteTopicsRequest
 from topiarist.adapters.kafka_admin.write.requests import (
-    ADMIN_TIMEOUT_MS,
     Certainty,
     CreatedTopic,
     Element,
@@ -113,7 +112,7 @@ def test_each_request_names_the_time_that_brokers_may_take() -> None:
         build_delete_topics([ID]),
         build_delete_by_name(["a"]),
     ]
-    assert [each.timeout_ms for each in requests] == [ADMIN_TIMEOUT_MS] * 4
+    assert [each.timeout_ms for each in requests] == [10_000] * 4
     assert [each.validate_only for each in requests[:2]] == [False, False]
 
 
