@@ -150,8 +150,8 @@ def read_clusters(settings: RunSettings, listener: RunListener = SILENT) -> Clus
 class Plans(Struct, frozen=True):
     """The plans of a run, in order of the names of their clusters.
 
-    ``errors`` has the error of each cluster that could not be planned, by name; an empty name stands for an error of
-    several clusters. It is empty unless ``make_plans`` was told to keep going.
+    ``errors`` has the error of each cluster that could not be planned, by name. It is empty unless ``make_plans`` was
+    told to keep going.
     """
 
     plans: tuple[Plan, ...]
@@ -170,11 +170,14 @@ class Plans(Struct, frozen=True):
     @property
     def fingerprint(self) -> str:
         """Return the SHA-256 of the plans, in hex; equal plans have equal fingerprints."""
-        return str(encode_plans(self.plans)["fingerprint"])
+        return str(self._encode()["fingerprint"])
 
     def to_json(self) -> str:
         """Return the content of a plan file: ASCII text for ``apply_plans``, ``parse_plans`` and ``apply --plan``."""
-        return dumps(encode_plans(self.plans))
+        return dumps(self._encode())
+
+    def _encode(self) -> dict[str, Any]:
+        return encode_plans(self.plans, {name: error.reason for name, error in self.errors.items()})
 
     def to_text(self) -> str:
         """Return the plans as ``topiarist plan`` prints them, in 80 columns, without color."""
@@ -204,7 +207,7 @@ def make_plans(settings: RunSettings, listener: RunListener = SILENT, *, keep_go
         plans = tuple(run.filter_plan(plan, settings) for plan in found)
     if sessions.failures and not keep_going:
         raise sessions.failures[0][1]
-    return Plans(plans, dict(sessions.failures))
+    return Plans(plans, dict(sessions.errors))
 
 
 def parse_plans(content: str | bytes, name: str = "the plan") -> Plans:
@@ -212,7 +215,8 @@ def parse_plans(content: str | bytes, name: str = "the plan") -> Plans:
 
     Raises ``TopiaristError``: ``NotAPlan``, ``PlanTooNew`` or ``PlanEdited``, also for a changed byte.
     """
-    return Plans(parse_plan_file(to_bytes(content), name))
+    plans, unplanned, _ = parse_plan_file(to_bytes(content), name)
+    return Plans(plans, {each: TopiaristError(reason, "could not be planned") for each, reason in unplanned.items()})
 
 
 def to_bytes(content: str | bytes) -> bytes:

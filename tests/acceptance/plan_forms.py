@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import unescape
 from itertools import chain
@@ -21,7 +21,7 @@ from support.junit import read_junit
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.cli import formats
 from topiarist.cli.terminal import Settings
-from topiarist.errors import Reason
+from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import NO_MOVES
 from topiarist.model.plan import (
     AddPartitions,
@@ -56,7 +56,7 @@ class PrintedPlans(NamedTuple):
     """The plans that one command printed, the clusters without a plan, and a function that prints another format."""
 
     plans: Sequence[Plan]
-    failed_clusters: Sequence[str]
+    errors: Mapping[str, TopiaristError]
     render: Callable[[str], str]
 
     def check(self) -> None:
@@ -67,9 +67,9 @@ class PrintedPlans(NamedTuple):
             *(each.withheld for topic in topics for each in topic.refusals),
         ]
         if not any(isinstance(change, ReleaseOwnership | Nudge) for change in chain.from_iterable(changes)):
-            check_json(self.plans, self.failed_clusters, self.render("json"))
-            check_markdown(self.plans, self.failed_clusters, self.render("markdown"))
-            check_junit(self.plans, self.failed_clusters, self.render("junit"))
+            check_json(self.plans, self.errors, self.render("json"))
+            check_markdown(self.plans, sorted(self.errors), self.render("markdown"))
+            check_junit(self.plans, sorted(self.errors), self.render("junit"))
 
 
 def record_plans(monkeypatch: pytest.MonkeyPatch) -> list[PrintedPlans]:
@@ -78,8 +78,8 @@ def record_plans(monkeypatch: pytest.MonkeyPatch) -> list[PrintedPlans]:
     format_plans = formats.format_plans
 
     def recording(plans: Sequence[Plan], settings: Settings, *args: Any, **options: Any) -> str:
-        failed = options.get("failed_clusters", ())
-        printed.append(PrintedPlans(plans, failed, partial(format_plans, plans, settings, failed_clusters=failed)))
+        errors = options.get("errors", {})
+        printed.append(PrintedPlans(plans, errors, partial(format_plans, plans, settings, errors=errors)))
         return format_plans(plans, settings, *args, **options)
 
     monkeypatch.setattr(formats, "format_plans", recording)
@@ -90,14 +90,15 @@ _MAX_NOTICES = 10
 """Notices about topics without changes and refusals that a comment shows; it counts the others."""
 
 
-def check_json(plans: Sequence[Plan], failed_clusters: Sequence[str], text: str) -> None:
-    """Assert that the JSON decodes to ``plans``, without the parts that a plan file leaves out.
+def check_json(plans: Sequence[Plan], errors: Mapping[str, TopiaristError], text: str) -> None:
+    """Assert that the JSON decodes to ``plans``, without the parts that a plan file leaves out, and names the others.
 
     Without a plan for any cluster, there is no JSON.
     """
-    if plans or not failed_clusters:
+    if plans or not errors:
         decoded = parse_plan_file(text.encode(), "plan.json")
-        assert decoded == tuple(map(saved_part, plans)), f"the JSON holds another plan: {text}"
+        assert decoded.plans == tuple(map(saved_part, plans)), f"the JSON holds another plan: {text}"
+        assert decoded.unplanned == {name: error.reason for name, error in errors.items()}
     else:
         assert not text, "there is JSON, but no cluster has a plan"
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from acceptance.plan_forms import PrintedPlans, check_json, check_markdown
 from support.builders import plan, replica_lists, spec, state, topic
 from topiarist.adapters.saved_plans import encode
-from topiarist.errors import Location, Reason
+from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.plan import Plan
 from topiarist.model.state import WriteBlock
 from topiarist.output import ci
@@ -94,8 +94,8 @@ LOST_BY_JSON = {
 
 def test_all_forms_hold_the_plan_itself() -> None:
     """Nothing is missing from JSON, Markdown and JUnit report of a plan, and of a run without any plan."""
-    PrintedPlans([PLAN], (), lambda form: RENDERERS[form](PLAN)).check()
-    check_json([], ["prod"], "")
+    PrintedPlans([PLAN], {}, lambda form: RENDERERS[form](PLAN)).check()
+    check_json([], {"prod": TopiaristError(Reason.UNREACHABLE, "away")}, "")
     check_markdown([], ["prod"], markdown.format_plans([], ["prod"], "/"))
 
 
@@ -103,7 +103,7 @@ def test_all_forms_hold_the_plan_itself() -> None:
 def test_json_that_loses_a_part_is_found(other: Plan) -> None:
     """JSON with another plan is valid, but fails the check."""
     with pytest.raises(AssertionError, match="the JSON holds another plan"):
-        check_json([PLAN], (), render_json(other))
+        check_json([PLAN], {}, render_json(other))
 
 
 @pytest.mark.parametrize("other", LOST_BY_BOTH.values(), ids=LOST_BY_BOTH)
@@ -139,6 +139,6 @@ def test_a_fault_of_a_renderer_is_found(
 ) -> None:
     """A renderer that loses notices or refusals fails the check of the plans that commands print."""
     monkeypatch.setattr(module, name, fault(getattr(module, name)))
-    printed = PrintedPlans([PLAN], (), lambda form: RENDERERS[form](PLAN))
+    printed = PrintedPlans([PLAN], {}, lambda form: RENDERERS[form](PLAN))
     with pytest.raises(AssertionError, match=r"holds another plan|not in the (Markdown|JUnit)"):
         printed.check()

@@ -99,7 +99,7 @@ def test_m39_topics_of_old_controllers(zookeeper: EmbeddedZooKeeper, release: Ka
 def test_m24_a_plan_that_was_not_edited(moving: MovingCluster) -> None:
     """A saved plan is read back with its moves, and is carried out."""
     saved = moving.plan()
-    (plan,) = parse_plan_file(dumps(encode_plans((saved,))).encode(), "plan.json")
+    (plan,) = parse_plan_file(dumps(encode_plans((saved,))).encode(), "plan.json").plans
     assert scene.moves_by_topic(plan) == scene.moves_by_topic(saved)
     assert outcome_of(moving.apply(plan)).result is Result.DONE
     assert moving.problems(saved) == []

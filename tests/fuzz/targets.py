@@ -198,7 +198,7 @@ def _check_preserved(raw: bytes, written: bytes, changed: set[str]) -> None:
 # Plans
 
 
-def _read_plan(data: bytes) -> Any:
+def _read_plan(data: bytes) -> decode_.SavedPlans | None:
     try:
         return decode_.parse_plan_file(data, "plan.json")
     except TopiaristError as error:
@@ -210,7 +210,7 @@ def check_plans(data: bytes) -> None:
     """Check that a plan file is written back identically or refused, even with a correct fingerprint."""
     for raw in (data, _sign(data)):
         found = _read_plan(raw)
-        assert found is None or dumps(encode_plans(found)).encode() == raw
+        assert found is None or dumps(encode_plans(found.plans, found.unplanned)).encode() == raw
 
 
 def _sign(data: bytes) -> bytes:

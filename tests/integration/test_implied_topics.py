@@ -46,7 +46,7 @@ def test_the_first_apply_names_both(bench: Bench, kafka: HidingKafka) -> None:
     )
     saved = run_topiarist("plan", manifests, "--format", "json").out
     assert [each["topic"] for each in json.loads(saved)["clusters"][0]["alsoCreates"]] == [*BOTH]
-    (plan,) = parse_plan_file(saved.encode(), "plan.json")
+    (plan,) = parse_plan_file(saved.encode(), "plan.json").plans
     assert [each.name for each in plan.implied_topics] == [*BOTH]
     (bench.folder / "plan.json").write_text(saved)
     report, words = bench.folder / "report.jsonl", ("--clusters", manifests, "--yes")
@@ -93,6 +93,6 @@ def test_the_prompt_names_both(bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(terminal, "confirm", lambda question, answer="yes": asked.append(question))
     (plan,) = parse_plan_file(
         run_topiarist("plan", bench.folder / "all.yaml", "--format", "json").out.encode(), "plan.json"
-    )
+    ).plans
     execute.confirm_plans([plan], "Apply to")
     assert asked == [f"Apply to 1 topic, and create {RECORDS} and {TRANSACTIONS_TOPIC}? Type yes"]

@@ -213,6 +213,8 @@ def test_the_error_of_one_cluster_is_raised_or_kept(desk: Desk) -> None:
     assert raised.value.reason is api.Reason.UNREACHABLE
     kept = api.make_plans(short, keep_going=True)
     assert ([plan.cluster for plan in kept.plans], [*kept.errors]) == (["prod"], ["away"])
+    again = api.parse_plans(kept.to_json())
+    assert ([*again.errors], again.to_json(), again.fingerprint) == (["away"], kept.to_json(), kept.fingerprint)
     assert [*api.read_clusters(short).errors] == ["away"]
     result = api.apply_manifests(short)
     assert results(result) == {"orders": "done"}
@@ -220,6 +222,18 @@ def test_the_error_of_one_cluster_is_raised_or_kept(desk: Desk) -> None:
         result.require_done()
     assert raised.value.reason is api.Reason.UNREACHABLE
     assert result.to_dict()["errors"]["away"]["reason"] == "Unreachable"
+
+
+def test_each_of_two_documents_of_one_cluster_has_the_error(desk: Desk) -> None:
+    """If two addresses lead to one cluster, neither document has a plan, and both have the error."""
+    text = desk.clusters.read_text()
+    desk.clusters.write_text(f"{text}---\n{text.replace('prod', 'twin')}")
+    desk.declare("orders", f"clusters: [prod, twin], {SIZE}")
+    found = api.make_plans(desk.settings(), keep_going=True)
+    assert {name: error.reason for name, error in found.errors.items()} == dict.fromkeys(
+        ("prod", "twin"), api.Reason.WRONG_CLUSTER
+    )
+    assert found.plans == ()
 
 
 def test_a_listener_follows_the_run_and_stop_ends_it(desk: Desk) -> None:

@@ -118,7 +118,6 @@ def _load(settings: Settings, *, offline: bool = False) -> RunInputs:
 
 def _plan(given: Any, settings: Settings, rows: Sequence[FindingRow]) -> Exit:
     from topiarist.adapters.atomic_files import write_file
-    from topiarist.adapters.saved_plans.encode import dumps, encode_plans
     from topiarist.drift.repair import keep_findings
     from topiarist.runs.sessions import ClusterSessions
 
@@ -134,8 +133,8 @@ def _plan(given: Any, settings: Settings, rows: Sequence[FindingRow]) -> Exit:
             unfixed += others
     _log_unfixed(unfixed)
     if given.out:
-        write_file(given.out, dumps(encode_plans(plans)))
-    terminal.print_result(formats.format_plans(plans, settings, "text", failed_clusters=sorted(fleet.errors)))
+        write_file(given.out, formats.encode_plan_file(plans, fleet.errors))
+    terminal.print_result(formats.format_plans(plans, settings, "text", errors=fleet.errors))
     return fleet.error_code
 
 

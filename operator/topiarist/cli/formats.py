@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topiarist.cli import terminal
 from topiarist.cli.terminal import Settings
-from topiarist.errors import Diagnostic, InvalidManifests
+from topiarist.errors import Diagnostic, InvalidManifests, TopiaristError
 
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
@@ -29,13 +29,21 @@ if TYPE_CHECKING:
 
 
 class Shown(NamedTuple):
-    """The plans of a run; ``failed_clusters`` could not be planned, ``foreign_count`` documents are of other tools."""
+    """The plans of a run, and the error of each cluster that could not be planned, by name.
+
+    ``foreign_count`` documents are of other tools.
+    """
 
     plans: Sequence[Plan]
     settings: Settings
-    failed_clusters: Sequence[str] = ()
+    errors: Mapping[str, TopiaristError] = {}
     applying: bool = False
     foreign_count: int = 0
+
+    @property
+    def failed_clusters(self) -> list[str]:
+        """Return the names of the clusters that could not be planned."""
+        return sorted(self.errors)
 
 
 class Errors(NamedTuple):
@@ -60,9 +68,14 @@ def _plans_as_text(shown: Shown) -> str:
 
 def _plans_as_json(shown: Shown) -> str:
     """Return the plan file; nothing if no cluster could be planned."""
+    return encode_plan_file(shown.plans, shown.errors) if shown.plans or not shown.errors else ""
+
+
+def encode_plan_file(plans: Sequence[Plan], errors: Mapping[str, TopiaristError]) -> str:
+    """Return the content of a plan file; ``errors`` has the error of each cluster without a plan, by name."""
     from topiarist.adapters.saved_plans.encode import encode_plans
 
-    return _dumps(encode_plans(shown.plans)) if shown.plans or not shown.failed_clusters else ""
+    return _dumps(encode_plans(plans, {name: error.reason for name, error in errors.items()}))
 
 
 def _plans_as_markdown(shown: Shown) -> str:

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from topiarist import reconcile
 from topiarist.adapters.saved_plans import decode
-from topiarist.adapters.saved_plans.encode import encode_plans
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import filter_unapproved, withhold_split_groups
 from topiarist.filters.review import already_satisfied, filter_unreviewed, recheck_saved_plan
@@ -100,7 +99,7 @@ class ApplyReviewed(ApplyManifests):
 
     def __init__(self, settings: RunSettings, inputs: RunInputs, reviewed: PlanFile, *, non_interactive: bool) -> None:
         super().__init__(settings, inputs, non_interactive=non_interactive)
-        plans, self.fingerprint = load_saved_plan(reviewed, settings.owner)
+        plans, _, self.fingerprint = load_saved_plan(reviewed, settings.owner)
         self._reviewed_plans = {plan.cluster: plan for plan in plans if settings.cluster in (None, plan.cluster)}
         require_known_clusters(self._reviewed_plans, self.desired.clusters)
 
@@ -146,7 +145,11 @@ class ApplySavedPlan(ApplyManifests):
         require_no_planning_settings(settings)
         if settings.platform:
             listener.on_message("--plan: policies are not evaluated again; they were evaluated when the plan was made")
-        plans, fingerprint = load_saved_plan(saved, settings.owner)
+        plans, unplanned, fingerprint = load_saved_plan(saved, settings.owner)
+        for name, reason in unplanned.items():
+            if settings.cluster in (None, name):
+                message = f"{name or 'the cluster'}: not in the plan, because it could not be planned ({reason.value})"
+                listener.on_message(message, important=True)
         self._plans = {plan.cluster: plan for plan in plans if settings.cluster in (None, plan.cluster)}
         clusters = match_clusters(self._plans, settings, "the plan", listener)
         super().__init__(settings, RunInputs.without_topics(clusters), non_interactive=non_interactive)
@@ -287,19 +290,19 @@ class PlanFile(NamedTuple):
     name: str
 
 
-def load_saved_plan(saved: PlanFile, owner: str) -> tuple[tuple[Plan, ...], str]:
-    """Return the plans in a file, and the file's fingerprint.
+def load_saved_plan(saved: PlanFile, owner: str) -> decode.SavedPlans:
+    """Return the content of a plan file.
 
     Raises ``TopiaristError`` (NotOwned) for a plan of another owner.
     """
-    plans = decode.parse_plan_file(*saved)
-    for plan in plans:
+    found = decode.parse_plan_file(*saved)
+    for plan in found.plans:
         if plan.owner != owner:
             message = (
                 f"{saved.name}: the plan was made with owner {quote(plan.owner)}, this run has owner {quote(owner)}"
             )
             raise TopiaristError(Reason.NOT_OWNED, message, "give the same --owner to both runs")
-    return plans, encode_plans(plans)["fingerprint"]
+    return found
 
 
 def require_no_planning_settings(settings: RunSettings) -> None:

@@ -110,7 +110,7 @@ class ClusterSessions:
     """A context manager that opens one session per cluster and closes all of them at the end.
 
     With ``keep_open=False`` a session is closed as soon as its work is done. ``error_code`` is ``DONE`` while no
-    cluster has failed. ``errors`` holds the error of each cluster that the last work could not reach, ``clusters`` the
+    cluster has failed. ``errors`` holds the error of each cluster without a result of the last work, ``clusters`` the
     clusters with an open session, both by name. ``failures`` has every error that was reported, with its cluster.
     """
 
@@ -237,7 +237,9 @@ class ClusterSessions:
             if len(twins) > 1:
                 message = f"clusters {', '.join(twins)}: their addresses lead to one cluster, {cluster_id}"
                 hint = "nothing is written to it; correct the address of all but one, or remove the other documents"
-                self.fail(TopiaristError(Reason.WRONG_CLUSTER, message, hint))
+                error = TopiaristError(Reason.WRONG_CLUSTER, message, hint)
+                self.errors |= dict.fromkeys(twins, error)
+                self.fail(error)
         plans = [plan for plan in plans if len(names[plan.cluster_id]) == 1]
         # Every planned cluster has a result for each of its topics, so only clusters without a plan are counted.
         missing = sum(len(desired.specs[name]) for name in self.specs.keys() - {plan.cluster for plan in plans})

@@ -521,7 +521,7 @@ def test_budgets_come_first() -> None:
 
 def test_a_saved_plan_keeps_its_groups() -> None:
     """A topic that has changed since holds the others of its group."""
-    (saved,) = parse_plan_file(dumps(encode_plans([_plan("a", "b")])).encode(), "plan.json")
+    (saved,) = parse_plan_file(dumps(encode_plans([_plan("a", "b")])).encode(), "plan.json").plans
     assert [each.co_partition_group for each in saved.topics] == ["join", "join"]
     assert withhold_split_groups(saved) is saved
     assert _kinds(withhold_split_groups(saved, {"a"})) == {"a": [], "b": []}

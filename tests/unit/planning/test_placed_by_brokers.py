@@ -98,7 +98,7 @@ def test_a_saved_plan_comes_back_and_is_applied_as_it_was_saved() -> None:
     """The file has the same changes; they apply to a cluster as it was, and are applied after it."""
     before = seen(topic("grown"))
     found = plan(before, spec("new", on()), spec("grown", on(), partitions=5, replicationFactor=2))
-    (loaded,) = parse_plan_file(dumps(encode_plans([found])).encode(), "plan.json")
+    (loaded,) = parse_plan_file(dumps(encode_plans([found])).encode(), "plan.json").plans
     assert [each.changes for each in loaded.topics] == [each.changes for each in found.topics]
     assert loaded.placed_by_brokers == found.placed_by_brokers
     again = revalidate(loaded, before)

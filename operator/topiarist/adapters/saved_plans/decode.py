@@ -265,8 +265,16 @@ _REQUIRED_FIELDS = ("formatVersion", "clusters", "fingerprint")
 _MAX_INTEGER = 2**63 - 1
 
 
-def parse_plan_file(raw: bytes, name: str) -> tuple[Plan, ...]:
-    """Return the plans in a file of ``plan --out``, in the order of the file.
+class SavedPlans(NamedTuple):
+    """The content of a plan file: its plans, in order, and the clusters that could not be planned, by name."""
+
+    plans: tuple[Plan, ...]
+    unplanned: Mapping[str, Reason]
+    fingerprint: str
+
+
+def parse_plan_file(raw: bytes, name: str) -> SavedPlans:
+    """Return the content of a file of ``plan --out``.
 
     ``name`` is the file name for messages. Raises only ``TopiaristError``: ``NotAPlan``, ``PlanTooNew`` or
     ``PlanEdited``.
@@ -281,7 +289,7 @@ def parse_plan_file(raw: bytes, name: str) -> tuple[Plan, ...]:
         ) from None
 
 
-def _parse_plans(raw: bytes) -> tuple[Plan, ...]:
+def _parse_plans(raw: bytes) -> SavedPlans:
     try:
         content = decode_json(raw, _parse_integer)
     except JsonError as error:
@@ -292,11 +300,15 @@ def _parse_plans(raw: bytes) -> tuple[Plan, ...]:
     if error_text := load.first_error("plan", content):
         raise _not_a_plan_error(error_text)
     plans = tuple(map(_decode_plan, content["clusters"]))
-    if error_text := first_error(plans):
+    unplanned = {each["cluster"]: _decode_reason(each["reason"]) for each in content.get("unplanned", ())}
+    error_text = first_error(plans)
+    if both := [plan.cluster for plan in plans if plan.cluster in unplanned]:
+        error_text = f"found a plan for cluster {quote(both[0])}, which is also in unplanned"
+    if error_text:
         raise _not_a_plan_error(f"topiarist never plans this: {error_text}")
-    if dumps(encode_plans(plans)).encode() != raw:
+    if dumps(encode_plans(plans, unplanned)).encode() != raw:
         raise _edited_error("topiarist writes this content in another form")
-    return plans
+    return SavedPlans(plans, unplanned, content["fingerprint"])
 
 
 def _parse_integer(digits: str) -> int:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from topiarist.adapters.own_values import record_fields
+from topiarist.errors import Reason
 from topiarist.kafka.types import ClusterMode, format_version
 from topiarist.model.access import via_of
 from topiarist.model.moves import ReplicaMove
@@ -44,9 +45,15 @@ _MAX_LINE_LENGTH = 110
 _encode_json = json.JSONEncoder().encode
 
 
-def encode_plans(plans: Iterable[Plan]) -> dict[str, Any]:
-    """Return the document ``{formatVersion, clusters, fingerprint}`` of several plans, as plain values."""
+def encode_plans(plans: Iterable[Plan], unplanned: Mapping[str, Reason] = {}) -> dict[str, Any]:
+    """Return the document ``{formatVersion, clusters, fingerprint}`` of several plans, as plain values.
+
+    ``unplanned`` are the clusters that could not be planned, by name; the document has them only if there are some.
+    """
     content: dict[str, Any] = {"formatVersion": FORMAT_VERSION, "clusters": [_encode_plan(plan) for plan in plans]}
+    if unplanned:
+        failed = sorted(unplanned.items())
+        content["unplanned"] = [{"cluster": name, "reason": reason.value} for name, reason in failed]
     return {**content, "fingerprint": compute_fingerprint(content)}
 
 

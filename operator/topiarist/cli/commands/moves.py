@@ -68,7 +68,6 @@ def revert_command(report: str, form: str, out: str | None, **values: Any) -> No
     """
     from topiarist.adapters import atomic_files
     from topiarist.adapters.saved_plans.decode import parse_report
-    from topiarist.adapters.saved_plans.encode import dumps, encode_plans
     from topiarist.planning.without_specs import plan_revert
     from topiarist.reconcile import refuse_unhealthy_moves, require_cluster_id
     from topiarist.runs.inputs import RunInputs
@@ -94,9 +93,8 @@ def revert_command(report: str, form: str, out: str | None, **values: Any) -> No
     with ClusterSessions(specs, settings, listener, keep_open=False) as fleet:
         plans = [inputs.filter_plan(plan, settings) for plan in fleet.make_plans(make)]
     if out is not None and (plans or fleet.error_code is Exit.DONE):
-        atomic_files.write_file(out, dumps(encode_plans(plans)))
-    failed = sorted(specs.keys() - {plan.cluster for plan in plans})
-    terminal.print_result(formats.format_plans(plans, settings, form, failed_clusters=failed))
+        atomic_files.write_file(out, formats.encode_plan_file(plans, fleet.errors))
+    terminal.print_result(formats.format_plans(plans, settings, form, errors=fleet.errors))
     raise click.exceptions.Exit(int(fleet.error_code))
 
 

@@ -154,15 +154,12 @@ def command(form: str, out: str | None, page: str | None, junit: str | None, exi
         ]
     code = fleet.error_code
     if out is not None and (plans or code is Exit.DONE):
-        from topiarist.adapters.saved_plans.encode import dumps, encode_plans
-
-        _write(out, dumps(encode_plans(plans)))
-    failed = sorted(inputs.desired.targeted_clusters.keys() - {plan.cluster for plan in plans})
+        _write(out, formats.encode_plan_file(plans, fleet.errors))
     for file, also in ((page, "html"), (junit, "junit")):
         if file is not None:
-            _write(file, formats.format_plans(plans, settings, also, failed_clusters=failed))
+            _write(file, formats.format_plans(plans, settings, also, errors=fleet.errors))
     terminal.print_result(
-        formats.format_plans(plans, settings, form, failed_clusters=failed, foreign_count=inputs.foreign_count)
+        formats.format_plans(plans, settings, form, errors=fleet.errors, foreign_count=inputs.foreign_count)
     )
     if code is Exit.DONE and exit_code:
         if any(plan.has_changes for plan in plans):

@@ -97,13 +97,13 @@ def perturbed(seen: ClusterState, seed: int) -> ClusterState:
 def test_a_plan_comes_back_to_the_byte(world: PlanInput) -> None:
     """A plan that is written, read and written again has the same bytes, for any content."""
     raw = written(world.plan())
-    assert written(*parse_plan_file(raw, "plan.json")) == raw
+    assert written(*parse_plan_file(raw, "plan.json").plans) == raw
 
 
 def test_growth_without_keys_comes_back() -> None:
     """Growth of a topic without keys is the one safe change with an explanation, and is read back with it."""
     made = plan(SEEN, spec("clicks", partitions=4, keyed=False))
-    (kept,) = parse_plan_file(written(made), "plan.json")
+    (kept,) = parse_plan_file(written(made), "plan.json").plans
     assert kept.topics[0].changes[0].assessment == UNKEYED_GROWTH
 
 
@@ -114,7 +114,7 @@ def test_a_plan_that_comes_back_stands_as_the_one_that_was_made(world: PlanInput
     planned state, after the plan, and after external changes.
     """
     made = world.plan()
-    (kept,) = parse_plan_file(written(made), "plan.json")
+    (kept,) = parse_plan_file(written(made), "plan.json").plans
     for now in (world.state, simulate(world.state, made.topics), perturbed(world.state, seed)):
         expected = [(found.topic, stands) for found, stands in check_plan(made, now)]
         assert [(found.topic, stands) for found, stands in check_plan(kept, now)] == expected
@@ -125,7 +125,7 @@ def test_a_plan_that_comes_back_stands_as_the_one_that_was_made(world: PlanInput
 def test_a_plan_that_comes_back_does_the_same(world: PlanInput) -> None:
     """A saved plan and the original plan lead to the same simulated cluster."""
     made = world.plan()
-    (kept,) = parse_plan_file(written(made), "plan.json")
+    (kept,) = parse_plan_file(written(made), "plan.json").plans
     assert simulate(world.state, kept.topics) == simulate(world.state, made.topics)
 
 
@@ -133,7 +133,7 @@ def test_a_plan_of_a_cluster_behind_its_brokers_comes_back() -> None:
     """Its way, its mode and a release of Kafka 4 are kept."""
     brokers = state(mode=ClusterMode.KRAFT, bypasses_brokers=False, known_configs={}, min_version=(4, 4))
     made = plan(brokers, spec(config={}, on=replace(PROD_CLUSTER, version=(4, 4))))
-    (found,) = parse_plan_file(written(made), "plan.json")
+    (found,) = parse_plan_file(written(made), "plan.json").plans
     assert (found.bypasses_brokers, found.config_rules.mode, found.min_version) == (False, ClusterMode.KRAFT, (4, 4))
     assert found.config_rules.version == (4, 4)
 
@@ -141,12 +141,47 @@ def test_a_plan_of_a_cluster_behind_its_brokers_comes_back() -> None:
 def test_several_clusters_come_back_in_their_order() -> None:
     """A document with several plans returns one plan for each cluster, in order."""
     plans = (replace(PLAN, cluster="a"), replace(PLAN, cluster="b", cluster_id="OTHER"))
-    assert [found.cluster for found in parse_plan_file(written(*plans), "plan.json")] == ["a", "b"]
+    assert [found.cluster for found in parse_plan_file(written(*plans), "plan.json").plans] == ["a", "b"]
 
 
 def test_a_plan_without_clusters_is_a_plan() -> None:
     """A document without clusters is a valid saved plan."""
-    assert parse_plan_file(written(), "plan.json") == ()
+    assert parse_plan_file(written(), "plan.json").plans == ()
+
+
+UNPLANNED = {"": Reason.UNREACHABLE, "us": Reason.WRONG_CLUSTER, "ap": Reason.UNREACHABLE}
+
+
+def test_clusters_that_could_not_be_planned_come_back() -> None:
+    """A document names the clusters without a plan in order, with their reasons; without them it has no such field."""
+    content = encode_plans([PLAN], UNPLANNED)
+    assert content["unplanned"] == [
+        {"cluster": "", "reason": "Unreachable"},
+        {"cluster": "ap", "reason": "Unreachable"},
+        {"cluster": "us", "reason": "WrongCluster"},
+    ]
+    found = parse_plan_file(dumps(content).encode(), "plan.json")
+    (kept,) = found.plans
+    assert (kept.cluster, found.unplanned, found.fingerprint) == (PLAN.cluster, UNPLANNED, content["fingerprint"])
+    assert "unplanned" not in encode_plans([PLAN])
+
+
+@pytest.mark.parametrize(
+    ("unplanned", "words"),
+    [
+        ([], "unplanned"),
+        ([{"cluster": "us"}], "unplanned[0] does not match"),
+        ([{"cluster": "us", "reason": "Unreachable", "message": "at b1"}], "unplanned[0] does not match"),
+        ([{"cluster": "us", "reason": "Tired"}], "which this release of topiarist does not know"),
+        ([{"cluster": PLAN.cluster, "reason": "Unreachable"}], "which is also in unplanned"),
+        ([{"cluster": name, "reason": "Unreachable"} for name in ("b", "a")], "in another form"),
+        ([{"cluster": "a", "reason": "Unreachable"}] * 2, "in another form"),
+    ],
+)
+def test_forged_unplanned_clusters_are_refused(unplanned: list[dict[str, str]], words: str) -> None:
+    """An empty list, an unknown reason, a planned cluster, and another order are refused with what is wrong."""
+    content = {"formatVersion": 1, "clusters": encode_plans([PLAN])["clusters"], "unplanned": unplanned}
+    assert words in refusal(signed(content)).message
 
 
 @pytest.mark.slow
@@ -452,7 +487,7 @@ def test_what_topiarist_never_plans_is_refused(forge: Callable[[dict[str, Any]],
 
 def test_the_forged_plan_was_good_before() -> None:
     """The plan that the forgery tests start from is valid."""
-    (found,) = parse_plan_file(signed(json.loads(written(PLAN))), "plan.json")
+    (found,) = parse_plan_file(signed(json.loads(written(PLAN))), "plan.json").plans
     counts = {topic.topic: len(topic.changes) for topic in found.topics}
     assert counts == {"clicks": 2, "gone": 1, "orders": 1, "ours": 1}
 
@@ -485,7 +520,7 @@ def test_nothing_but_our_errors_leaves_the_reader(world: PlanInput, other: Any, 
         places = _walk(content["clusters"]) or [(content, "clusters")]
     raw = signed(content)
     try:
-        plans = parse_plan_file(raw, "plan.json")
+        plans = parse_plan_file(raw, "plan.json").plans
     except TopiaristError:
         return
     assert written(*plans) == raw
@@ -501,7 +536,7 @@ def test_no_bytes_break_the_reader(raw: bytes) -> None:
 def test_a_record_of_an_earlier_topic_comes_back() -> None:
     """A stale ownership record is stale in the plan that is read back."""
     seen = state(topic("orders", record=OwnershipRecord("default", ("a",)), record_valid=False))
-    (kept,) = parse_plan_file(written(plan(seen, spec("orders"))), "plan.json")
+    (kept,) = parse_plan_file(written(plan(seen, spec("orders"))), "plan.json").plans
     assert kept.topics[0].record_before == OwnershipRecord("default", ("a",))
     assert kept.topics[0].before is not None
     assert kept.topics[0].before.valid_record is None
@@ -540,7 +575,7 @@ def test_moves_come_back() -> None:
     """Every list and reason is read back, also those that a limit of the run withholds."""
     for made in (MOVES_PLAN, limit_moves(MOVES_PLAN, 2)):
         raw = dumps(encode_plans([made])).encode()
-        (kept,) = parse_plan_file(raw, "plan.json")
+        (kept,) = parse_plan_file(raw, "plan.json").plans
         assert [each.moves() for each in kept.topics] == [each.moves() for each in made.topics]
         assert dumps(encode_plans([kept])).encode() == raw
 
@@ -626,7 +661,7 @@ def test_moves_that_no_planner_makes_are_refused(forge: Edit, words: str) -> Non
 
 def test_the_forged_moves_were_good_before() -> None:
     """The file of the test above is accepted without an edit, so each edit is the cause of its refusal."""
-    (kept,) = parse_plan_file(signed(deepcopy(CONTENT)), "plan.json")
+    (kept,) = parse_plan_file(signed(deepcopy(CONTENT)), "plan.json").plans
     kinds = [[type(change) for change in each.changes] for each in kept.topics]
     assert kinds[0] == kinds[1] == [MoveReplicas]
 
@@ -656,7 +691,7 @@ def test_an_election_comes_back() -> None:
         "explanation": "leaders of 2 partitions change",
         "partitions": [{"partition": 0, "before": 2, "after": 1}, {"partition": 2, "before": 4, "after": 3}],
     }
-    (kept,) = parse_plan_file(dumps(content).encode(), "plan.json")
+    (kept,) = parse_plan_file(dumps(content).encode(), "plan.json").plans
     assert kept.topics[0].elections() == PARTITIONS
     assert dumps(encode_plans([kept])) == dumps(content)
 
