@@ -37,6 +37,7 @@ from topiarist.kubernetes.approval import (
     annotation_errors,
     check_current_topic,
     current_consents_digest,
+    describe_issue,
     filter_unapproved,
     find_next_step,
     has_consented_changes,
@@ -48,7 +49,7 @@ from topiarist.kubernetes.approval import (
     write_memory,
 )
 from topiarist.kubernetes.reconciler import SyncState, TopicResult, reconcile_cluster
-from topiarist.kubernetes.resources import FINALIZER, Resource
+from topiarist.kubernetes.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.status_writer import annotation_events, policy_status, unusable_events
 from topiarist.kubernetes.topic_status import topic_status
 from topiarist.model.outcome import Result
@@ -608,6 +609,13 @@ def test_other_changes_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert passes.step_at == "2026-02-01T12:00:00Z"
 
 
+def test_drift_is_told_with_the_differences() -> None:
+    """One that no field shows has none to name, and no sign before them."""
+    items = (ConfigItem("flush.ms", "9", "7", SAFE_ASSESSMENT),)
+    for withheld, words in (((), ""), ((UpdateConfig(items),), ": flush.ms is 9, wanted 7")):
+        assert describe_issue(Issue(Reason.DRIFT_DETECTED, "changed", withheld=withheld)) == f"changed{words}"
+
+
 def test_a_step_back_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A longer retention is made at once: it saves what is left."""
     passes = Passes(monkeypatch)
@@ -842,6 +850,15 @@ def test_other_changes_read_no_topic(plan: TopicPlan) -> None:
 def test_a_changed_topic_is_not_written(plan: TopicPlan, changed: dict[str, Any]) -> None:
     """Each input of a plan counts; the next reconciliation has the new one."""
     outcome = check_current_topic(plan, TOPIC, lambda resource: resource_bodies.updated_body(resource, **changed))
+    assert outcome is not None
+    assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
+
+
+def test_a_topic_with_another_spec_is_not_written() -> None:
+    """A restore of etcd sets the generation back, so that another spec may have the same one."""
+    changed = parse_resource({**resource_bodies.body_of(TOPIC), "spec": {"partitions": 7, "replicationFactor": 3}})
+    assert changed.generation == TOPIC.generation
+    outcome = check_current_topic(DELETION, TOPIC, lambda _: changed)
     assert outcome is not None
     assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
 

@@ -22,7 +22,7 @@ from topiarist.kubernetes import cache, client
 from topiarist.kubernetes.cache import UNASSIGNED, Candidate, Store, build_candidate, find_holders, select_candidates
 from topiarist.kubernetes.identity import known_records_id
 from topiarist.kubernetes.reconciler import reconcile_cluster
-from topiarist.kubernetes.resources import FINALIZER, Resource, parse_resource
+from topiarist.kubernetes.resources import FINALIZER, NOT_JUDGED, Resource, parse_resource
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord, TopicState
 from topiarist.schema import load
 
@@ -669,8 +669,10 @@ def test_a_cluster_that_is_gone_takes_nothing_along() -> None:
     topic = named()
     kept = Kept(A, topic)
     looked(kept)
+    kept.verdicts["a"] = {topic.key: NOT_JUDGED}
     kept.remove(A)
     assert kept.marked() == [UNASSIGNED, "a"]
+    assert kept.verdicts == {}
     assert kept.target_clusters(topic) == []
     assert [*kept.untargeted_topics()] == [topic]
     kept.upsert(resource_bodies.cluster("a"))

@@ -1111,6 +1111,26 @@ def test_a_kafka_topic_is_written_when_it_is_nobodys() -> None:
     assert found.topics == {"mine", "orders"}
 
 
+def test_a_kafka_topic_of_another_operator_is_refused_for_all_its_reasons() -> None:
+    """Its own errors stay when the other operator is gone."""
+    found = kafka_topics_of(resource_bodies.kafka_topic("orders", config={"no.such.key": "1"}))
+    found.kafka_topics.declared = {("shop", "prod")}
+    refusals = told(found.look())["orders"]
+    assert [reason for reason, _ in refusals] == [Reason.CONFIG_INVALID, Reason.STRIMZI_ACTIVE]
+
+
+def test_a_topic_of_records_that_cannot_be_bound_is_the_error_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass has its results all the same; an error that it had before comes first."""
+    error = TopiaristError(Reason.UNREACHABLE, "the API server: no answer")
+
+    async def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(ClusterIdentities, "bind_records", fail)
+    found = world(resource_bodies.topic("orders")).look()
+    assert (found.error, [*told(found)]) == (error, ["orders"])
+
+
 def test_a_kafka_topic_goes_with_its_consent_alone() -> None:
     """A deletion keeps the topic; with the annotation it goes, unless the definition of KafkaTopics goes with it."""
     consent = {"annotations": {"topiarist.dev/deletion-policy": "Delete"}}

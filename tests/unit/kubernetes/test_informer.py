@@ -867,6 +867,7 @@ def test_a_status_is_cut_to_what_a_definition_has() -> None:
     }
     status = {"list": [{"name": 1, "other": 2}], "object": {"in": 1, "out": 2}, "map": {"any": 1}, "new": 3}
     assert prune(status, schema) == {"list": [{"name": 1}], "object": {"in": 1}, "map": {"any": 1}}
+    assert prune({"list": ({"name": 1, "other": 2},)}, schema) == {"list": [{"name": 1}]}
     assert prune([{"any": 1}], {"type": "array"}) == [{"any": 1}]
 
 

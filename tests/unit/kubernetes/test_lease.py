@@ -299,3 +299,20 @@ def test_a_leader_that_slept_too_long_ends_at_once(monkeypatch: pytest.MonkeyPat
     server = Server(**held("us"))
     run_in_virtual_time(work)
     assert server.asked_at == []
+
+
+def test_a_leader_that_slept_almost_too_long_renews(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second before its deadline it is still the leader, and its next deadline counts from then on."""
+    now = [0.0]
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(1.0, now.__setitem__, 0, 9.5)
+        loop.call_later(3.0, now.__setitem__, 0, 19.0)
+        loop.call_later(5.0, server.write, held("them"))
+        await lease_of(server).renew_until_lost()
+
+    server = Server(**held("us"))
+    run_in_virtual_time(work)
+    assert server.asked_at == [2.0, 4.0, 6.0]

@@ -512,6 +512,8 @@ def test_two_kubernetes_clusters_are_two_owners(fake: Fake, caplog: pytest.LogCa
             run(words(release="blue", **more))
         owners += [vars(record)["owner"] for record in caplog.records if record.message == "serving"]
     assert owners == ["k8s/1b4e28ba/shop/blue", "k8s/7d4448ba/shop/blue", "k8s/old/shop/blue"]
+    reviewed = [body["spec"]["resourceAttributes"] for path, body in fake.asked if path == REVIEWS]
+    assert [each.get("name") for each in reviewed].count("kube-system") == 2  # no right that is not needed
     fake.answer = lambda path, body: allowing(body) if path == REVIEWS else (404, {"message": "not found"})
     with pytest.raises(TopiaristError) as caught:
         run(words())

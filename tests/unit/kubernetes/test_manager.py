@@ -221,6 +221,8 @@ async def test_a_refused_write_is_repeated_soon(refused: tuple[int, float]) -> N
         await asyncio.sleep(refused[1] - 1.0)
         assert world.server.taken() == []
     await asyncio.sleep(2.0)
+    written = world.server.written
+    assert written.index("prod status") < written.index("orders finalizers")  # no cluster waits for all of its topics
     assert world.server.taken() == ["law status", "orders finalizers", "orders status", "prod status"]
     assert world.server.reason("orders") == "Synced"
     assert passes == [0.0]
@@ -403,7 +405,9 @@ async def test_a_cluster_that_is_gone_lets_its_topics_go() -> None:
 
 @virtual_time
 async def test_a_removed_cluster_leaves_the_statuses_of_topics_that_have_another_one() -> None:
-    """The status of such a Topic names only the Clusters that exist, without another event."""
+    """The status of such a Topic names only the Clusters that exist, without another event, and without a pass over
+    one of them, which may take long.
+    """
     orders = resource_bodies.topic("orders", clusters=["prod", "test"])
     world = World(resource_bodies.cluster(), resource_bodies.cluster("test"), orders)
     world.rounds.seen = lambda: ReconcileResult(
@@ -411,10 +415,18 @@ async def test_a_removed_cluster_leaves_the_statuses_of_topics_that_have_another
     )
     await world.start(5)
     assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["prod", "test"]
+    answered = asyncio.Event()
+
+    async def reconcile(*_: Any) -> ReconcileResult:
+        await answered.wait()
+        return world.rounds.seen()
+
+    world.rounds.reconcile = reconcile  # type: ignore[method-assign]
     del world.server.kept["Cluster/prod"]
     world.store.remove(world.store.clusters["prod"])
     await asyncio.sleep(5)
     assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["test"]
+    answered.set()
     await world.stop()
 
 
@@ -558,13 +570,13 @@ def test_any_number_of_clusters_may_hang(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @virtual_time
 async def test_the_rest_is_told_by_itself() -> None:
-    """Policies, and Topics that are meant for no cluster."""
+    """Policies first, then Topics that are meant for no cluster, of which there may be many."""
     world = World(
         resource_bodies.topic("orders", clusters=["nowhere"]), resource_bodies.policy("law", {"expression": "true"})
     )
     for _ in range(2):
         assert await world.controller._reconcile_unassigned() is Requeue.AFTER_PERIOD
-    assert world.server.taken() == ["law status", "orders status"]
+    assert world.server.written == ["law status", "orders status"]
     assert 'topiarist_topics{cluster="",state="UnknownCluster"} 1.0' in exported(world)
     assert (world.server.reason("orders"), world.server.reason("law", "Policy")) == ("UnknownCluster", "Active")
 
@@ -626,6 +638,27 @@ async def test_a_topic_that_no_pass_looks_at_is_told_by_one_event() -> None:
         "lost UnknownCluster",
         "wrong ValidationFailed",
     ]
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+@virtual_time
+async def test_a_topic_that_was_refused_gets_few_passes(is_refused: bool) -> None:
+    """As it is it cannot change its cluster, however often it changes; another one causes a pass with each change."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+
+    def see() -> ReconcileResult:
+        found = make_result(world.topic("orders"), SyncState.REFUSED)
+        candidate = found.candidate._replace(refusals=found.refusals if is_refused else ())
+        return ReconcileResult([found._replace(candidate=candidate)], builders.state())
+
+    world.rounds.seen = see
+    await world.start(1)
+    before = world.controller._loops["prod"].enqueue_count
+    for number in range(5):
+        later: dict[str, Any] = {"generation": number + 2, "resourceVersion": str(world.server.version + number + 1)}
+        world.store.upsert(resource_bodies.updated_body(world.topic("orders"), **later))
+    assert world.controller._loops["prod"].enqueue_count - before == (1 if is_refused else 5)
+    await world.stop()
 
 
 @virtual_time
@@ -809,6 +842,20 @@ async def test_a_namespace_that_is_away_calls_for_passes() -> None:
         world.controller.set_unavailable_namespaces({"team": "gone"})
         await asyncio.sleep(5)
     assert len(passes) == 2
+    await world.stop()
+
+
+@virtual_time
+async def test_lost_rights_call_for_passes() -> None:
+    """So do rights that are back; those that are still lost do not."""
+    world = World(resource_bodies.cluster())
+    passes: list[int] = []
+    world.rounds.seen = lambda: passes.append(1) or ReconcileResult([], builders.state())  # type: ignore[func-returns-value]
+    await world.start(5)
+    for rights, count in ((["patch topics"], 2), (["patch topics"], 2), ([], 3)):
+        world.controller.set_missing_rights(rights)
+        await asyncio.sleep(5)
+        assert len(passes) == count
     await world.stop()
 
 

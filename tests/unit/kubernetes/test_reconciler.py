@@ -33,7 +33,7 @@ from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import filter_changes
 from topiarist.kafka.types import Broker
-from topiarist.kubernetes import client
+from topiarist.kubernetes import client, reconciler
 from topiarist.kubernetes.approval import annotation_errors, format_issue, recent_deletions
 from topiarist.kubernetes.moves import ClusterMoves, MoveTracker, TopicMoves
 from topiarist.kubernetes.reconciler import PlanCache, ReconcileResult, SyncState, TopicResult, reconcile_cluster
@@ -436,6 +436,16 @@ def test_a_topic_that_a_reassignment_names_is_planned_each_time(field: str) -> N
         for each in (wanted, other):
             quiet.update(each, now.topics.get(each.topic), quiet=True)
     assert found == [["orders", "pay"], ["orders"], ["orders"], ["orders"], []]
+
+
+@pytest.mark.parametrize("field", ["requested_at_ms", "batch_at_ms"])
+def test_the_time_of_a_reassignment_leaves_topics_quiet(field: str) -> None:
+    """Each batch has another one, and no plan depends on it."""
+    state, cluster, run = shared()
+    wanted, quiet = spec(cluster), PlanCache()
+    quiet.changed_specs(state, cluster, run, [wanted])
+    quiet.update(wanted, state.topics["orders"], quiet=True)
+    assert quiet.changed_specs(replace(state, **{field: 1}), cluster, run, [wanted]) == []
 
 
 def test_a_topic_that_was_written_is_planned_again() -> None:
@@ -1105,6 +1115,22 @@ def test_a_change_that_waits_for_moves_leaves_the_topic_moving() -> None:
     assert orders.state is SyncState.MOVING
 
 
+@pytest.mark.parametrize(
+    ("reasons", "state"),
+    [
+        ([Reason.AFTER_MOVES], SyncState.MOVING),
+        ([Reason.REASSIGNMENT_IN_PROGRESS], SyncState.MOVING),
+        ([Reason.AFTER_MOVES, Reason.REASSIGNMENT_IN_PROGRESS], SyncState.MOVING),
+        ([Reason.AFTER_MOVES, Reason.REASSIGNMENT_IN_PROGRESS, Reason.UNREACHABLE], SyncState.WAITING),
+    ],
+)
+def test_a_topic_that_waits_for_its_own_moves_alone_is_moving(reasons: list[Reason], state: SyncState) -> None:
+    """It may wait for several of them; whatever else it waits for is told before the moves that are not sent."""
+    _, cluster, _ = shared()
+    refusals = [Issue(each, "wait") for each in reasons]
+    assert reconciler._sync_state(spec(cluster), owned_topic("orders", 3), None, refusals, TopicMoves(3)) is state
+
+
 def test_a_refusal_of_a_moving_topic_comes_first() -> None:
     """The user has to act, which is told before the moves, which end by themselves."""
     drain = Drain()
@@ -1136,6 +1162,15 @@ def test_a_reassignment_by_another_client_is_waited_for() -> None:
     assert (len(found.waiting), found.waiting_for) == (3, "a reassignment of 1 partition by another client")
     drain.home = resource_bodies.cluster()
     assert drain.moves().waiting_for == ""
+
+
+def test_what_keeps_a_reassignment_from_ending_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker that it waits for says more than the client that has sent it."""
+    drain = Drain(requested_reassignments=(RequestedReassignment("theirs", 0, (1, 9)),), requested_at_ms=1)
+    problem = Issue(Reason.STUCK_REASSIGNMENT, "stuck")
+    monkeypatch.setattr(MoveTracker, "observe", lambda *_: ("broker 9 is not registered", problem))
+    found = drain.moves()
+    assert (found.waiting_for, found.problem) == ("broker 9 is not registered", problem)
 
 
 def test_a_lost_session_sends_nothing_more() -> None:

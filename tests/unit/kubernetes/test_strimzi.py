@@ -795,6 +795,16 @@ async def test_strimzis_finalizer_goes_also_from_what_no_pass_plans() -> None:
 
 
 @virtual_time
+async def test_strimzis_finalizer_goes_again_from_what_is_in_step() -> None:
+    """Its status is as it should be, and there is something to write all the same."""
+    api = Api(resource_bodies.kafka_topic("orders"))
+    manager = await passes_over(api, MINE)
+    manager.store.upsert(parse_resource(api._changed(metadata={**api.body["metadata"], **HELD_BY_STRIMZI})))
+    await manager._reconcile("prod", cast(ClusterWorker, Passes(manager)))
+    assert api.writes == ["Synced", "finalizers []"]
+
+
+@virtual_time
 async def test_a_consent_to_deletion_holds_the_resource() -> None:
     """Topiarist's finalizer comes before Strimzi's goes; it goes again when the Cluster no longer has this source."""
     consent = {"annotations": {"topiarist.dev/deletion-policy": "Delete"}, **HELD_BY_STRIMZI}
@@ -840,7 +850,9 @@ async def test_a_kafka_topic_that_cannot_be_read_says_why() -> None:
 
 @virtual_time
 async def test_an_outage_changes_no_status() -> None:
-    """A pass that ends early keeps the status of a KafkaTopic, unless another operator turns out to have it."""
+    """A pass that ends early keeps the status of a KafkaTopic, unless another operator turns out to have it, or the
+    status is that of another spec.
+    """
     api = Api(resource_bodies.kafka_topic("orders"))
     manager = await passes_over(api, MINE)
     api.body["metadata"]["managedFields"] = [
@@ -859,3 +871,8 @@ async def test_an_outage_changes_no_status() -> None:
     failing.verdict = ASKED
     await manager._reconcile("prod", cast(ClusterWorker, failing))
     assert api.writes == ["Synced", "TakingOver"]
+    failing.verdict = MINE
+    changed = {**api.body["metadata"], "generation": 2}
+    manager.store.upsert(parse_resource(api._changed(metadata=changed)))
+    await manager._reconcile("prod", cast(ClusterWorker, failing))
+    assert api.writes == ["Synced", "TakingOver", "Unreachable"]

@@ -94,6 +94,15 @@ def test_failures_are_followed_by_growing_pauses() -> None:
     assert passes.loop.retries == 10
 
 
+@pytest.mark.parametrize(
+    ("ending", "most"),
+    [(Requeue.AFTER_BACKOFF, MAX_BACKOFF_S), (Requeue.SOON, PERIOD), (Requeue.MOVING, MAX_MOVE_PAUSE_S)],
+)
+def test_pauses_stay_at_their_maximum(ending: Requeue, most: float) -> None:
+    """A cluster may be away, or move replicas, for days: no power of a pause becomes too large to compute."""
+    assert Passes([ending] * 3300).pauses()[-1] == most
+
+
 def test_nobody_hastens_a_pass_after_a_failure() -> None:
     """Events do not shorten the pause after a failure, so 10,000 changing Topics do not overload a failed ZooKeeper."""
     passes = Passes([Requeue.AFTER_BACKOFF] * 3)
@@ -141,6 +150,29 @@ def test_a_change_hastens_what_is_looked_at_soon() -> None:
     passes = Passes([Requeue.SOON] * 30)
     passes.during = lambda number: passes.loop.enqueue() if number == 29 else None
     assert passes.pauses()[28] == pytest.approx(DEBOUNCE_S)
+
+
+@pytest.mark.parametrize(("is_met", "begun"), [(False, [0.0, 20.0, 30.0]), (True, [0.0, 20.0, 23.0, 40.0])])
+def test_rare_requests_are_ten_seconds_apart(is_met: bool, begun: list[float]) -> None:
+    """The first one counts at once, and one that comes too early later, unless another pass has met it."""
+    passes = Passes([Requeue.AFTER_PERIOD] * len(begun))
+
+    async def calls() -> None:
+        running = asyncio.create_task(passes.loop.run())
+        await asyncio.sleep(20)
+        passes.loop.enqueue_rarely()
+        await asyncio.sleep(1)
+        for _ in range(3):
+            passes.loop.enqueue_rarely()
+        await asyncio.sleep(2)
+        if is_met:
+            passes.loop.enqueue()
+            await asyncio.sleep(17)
+            passes.loop.enqueue_rarely()
+        await running
+
+    run_in_virtual_time(calls)
+    assert passes.begun[:-1] == pytest.approx([each and each + DEBOUNCE_S for each in begun])
 
 
 def test_a_mistake_of_ours_ends_no_loop(caplog: pytest.LogCaptureFixture) -> None:
