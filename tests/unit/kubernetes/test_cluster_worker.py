@@ -1112,7 +1112,7 @@ def test_a_kafka_topic_is_written_when_it_is_nobodys() -> None:
 
 
 def test_a_kafka_topic_of_another_operator_is_refused_for_all_its_reasons() -> None:
-    """Its own errors stay when the other operator is gone."""
+    """Its own errors stay after the other operator was removed."""
     found = kafka_topics_of(resource_bodies.kafka_topic("orders", config={"no.such.key": "1"}))
     found.kafka_topics.declared = {("shop", "prod")}
     refusals = told(found.look())["orders"]

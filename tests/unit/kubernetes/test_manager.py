@@ -570,7 +570,7 @@ def test_any_number_of_clusters_may_hang(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @virtual_time
 async def test_the_rest_is_told_by_itself() -> None:
-    """Policies first, then Topics that are meant for no cluster, of which there may be many."""
+    """Policies first, then Topics that are meant for no cluster: there may be many."""
     world = World(
         resource_bodies.topic("orders", clusters=["nowhere"]), resource_bodies.policy("law", {"expression": "true"})
     )
