@@ -431,3 +431,9 @@ def test_no_more_comparisons_are_kept_than_specs_call_for() -> None:
         assert index.compare(shared["shared"], rest) is index.compare(shared["shared"], rest)
         assert index.compare(shared["own"], rest) is not index.compare(shared["own"], rest)
         assert index.cached_count <= 8
+        assert len(index._equalities) <= 8
+
+
+def test_a_topic_without_a_manifest_is_in_no_group() -> None:
+    """A topic that no manifest declares has no group."""
+    assert EqualTopics().group_of("guest") is None

@@ -248,7 +248,9 @@ def test_two_reasons_for_one_field_are_one_finding() -> None:
     """A topic that another client deleted and that topiarist cannot create is one missing topic with both reasons."""
     seen = state(brokers=RACKED_BROKERS[:1], dangling_records={"orders": OwnershipRecord("default")})
     (row,) = make_findings(plan_single_topic(seen, spec()))
-    assert (row.drift_class, row.reasons) == (DriftClass.MISSING, (Reason.TOO_FEW_BROKERS, Reason.DELETED_EXTERNALLY))
+    size = "3 partitions, replication factor 2"
+    assert row[:5] == (DriftClass.MISSING, "", size, None, PlannedAction.REFUSED)
+    assert row.reasons == (Reason.TOO_FEW_BROKERS, Reason.DELETED_EXTERNALLY)
     assert row.message.endswith(
         "broker can take replicas; was deleted by another client; a recreated topic would be empty"
     )
@@ -324,6 +326,13 @@ def test_ignored_fields_are_reported_only() -> None:
     partitions = DriftClass.PARTITIONS, "partitions", "5", "3", PlannedAction.REPORTED
     assert found(state(topic()), partitions=5, ignore=["partitions"]) == [partitions]
     assert found(state(topic()), partitions=3, ignore=["partitions"]) == []
+    plan = plan_single_topic(
+        state(topic()), spec(partitions=5, replicationFactor=3, ignore=["partitions", "replicationFactor"])
+    )
+    assert [row.message for row in make_findings(plan)] == [
+        "partitions: 3 on the cluster, 5 in the manifest",
+        "replicationFactor: 2 on the cluster, 3 in the manifest",
+    ]
 
 
 def test_an_absent_topic_has_no_difference_in_what_is_ignored() -> None:

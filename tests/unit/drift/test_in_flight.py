@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, replica_lists, spec, state, topic
 from support.drift.small_fleet import SNAPSHOT_TIME, owned_topic
+from topiarist.adapters.snapshots.lenient_reader import InvalidRow
 from topiarist.drift.compare import compare_cluster
 from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow
 from topiarist.drift.placement import find_usage_findings, requested_targets
@@ -133,6 +134,20 @@ def test_a_stale_entry_is_stuck_and_nothing_else() -> None:
     assert short(seen) == [("gone", "stuck", ""), ("orders", "stuck", "")]
     assert {row["reasons"][0] for row in rows(seen)} == {"StuckReassignment"}
     assert all("next controller" in row["message"] for row in rows(seen))
+
+
+def test_a_declared_topic_with_a_stale_entry_is_not_in_sync() -> None:
+    """The entry is the only finding of its topic. A topic that may be in an invalid row did not count before."""
+    seen = requested(("orders", 0, (4, 2)), age=600, stale_reassignments=frozenset({"orders"}))
+    assert _count_in_sync(seen) == 0
+    without = replace(seen, topics={"users": topic("users")})
+    assert _count_in_sync(without, InvalidRow("eu.jsonl", 3, "found invalid JSON")) == 1
+
+
+def _count_in_sync(seen: ClusterState, *invalid_rows: InvalidRow) -> int:
+    cluster_input = ClusterInput("prod", SNAPSHOT_TIME, seen, invalid_rows=invalid_rows)
+    wanted = [spec("orders"), *([spec("users")] if "users" in seen.topics else [])]
+    return compare_cluster(cluster_input, PROD_CLUSTER, wanted, RunOptions(), "").counts.in_sync
 
 
 def test_a_request_without_readable_entries_is_stuck() -> None:
@@ -263,6 +278,20 @@ def test_no_evidence_is_no_finding() -> None:
     assert list(find_usage_findings(state, SPEC, {})) == []
     unlimited = TopicUsage(replace(sample(1, MIB), oldest=(None,)), USED, USED)
     assert find(unlimited, retention_bytes="-1") == {}
+
+
+def test_the_settings_of_the_brokers_are_limits_where_a_topic_has_none() -> None:
+    """A size limit that is never reached is found by the time limit of the brokers too."""
+    usage = TopicUsage(replace(sample(1, 50 * MIB), oldest=((NOW - 7 * DAY_S) * 1000,)), USED, USED)
+    limit = ("retention.bytes", str(10_000 * MIB))
+    seen = ClusterState(
+        "7sYk", (Broker(1),), {"t": TopicState("t", "1", ((1,),), dict([limit]))}, evidence=Evidence(NOW)
+    )
+    seen = replace(seen, usage={"t": usage})
+    known = replace(seen, broker_defaults={"log.retention.ms": str(7 * DAY_S * 1000)})
+    (one,) = [each for _, each in find_usage_findings(known, SPEC, {})]
+    assert (one.drift_class, one.field) == (DriftClass.OVERSIZED, "config.retention.bytes")
+    assert [*find_usage_findings(seen, SPEC, {})] == []
 
 
 def find_whole(usage: TopicUsage, **config: str) -> DriftFinding:

@@ -140,6 +140,13 @@ def test_a_broker_that_takes_no_replicas_makes_no_topic_uneven(field: str) -> No
     assert found(seen, replace(PROD_CLUSTER, **{field: frozenset({4})})) == {}
 
 
+def test_a_drained_broker_takes_nothing_and_an_excluded_one_keeps_its_replicas() -> None:
+    """Both take no new replicas, and only a drained broker is to lose its own."""
+    given = {"exclude_brokers": frozenset({3}), "drain_brokers": frozenset({4})}
+    checker = find_checker(RACKLESS_BROKERS, replace(PROD_CLUSTER, **given))
+    assert (checker.drained, checker.takers) == (frozenset({4}), frozenset({1, 2}))
+
+
 @examples(300)
 @given(st.data())
 def test_nothing_that_kafka_places_is_found(data: st.DataObject) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import shlex
 import subprocess
@@ -116,6 +117,19 @@ def test_the_diff_is_one_that_git_applies(
     done = subprocess.run(["git", "apply", "-"], input=diff, text=True, check=False, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert keys_after(fleet) == [key for key in ALL if key[1] != "users"]
+
+
+def test_a_byte_order_mark_stays(fleet: Path) -> None:
+    """A file with a byte order mark is edited as one without, and keeps the mark."""
+    file = fleet / "all.yaml"
+    before = file.read_bytes()
+    words = ("manifest", "--field", "config.*", "--topic", "clicks", "--write")
+    assert fix(fleet, *words) == 0
+    edited = file.read_bytes()
+    assert edited != before
+    file.write_bytes(codecs.BOM_UTF8 + before)
+    assert fix(fleet, *words) == 0
+    assert file.read_bytes() == codecs.BOM_UTF8 + edited
 
 
 def test_an_acceptance_is_for_exactly_these_findings(fleet: Path) -> None:

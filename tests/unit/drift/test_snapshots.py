@@ -29,7 +29,14 @@ from topiarist.cli.main import run
 from topiarist.drift import report
 from topiarist.drift.cross_cluster import SpecGroups
 from topiarist.drift.equality import EqualityIndex
-from topiarist.drift.snapshots import SnapshotFile, list_files, read_snapshot, spark_required_reason, to_uri
+from topiarist.drift.snapshots import (
+    SnapshotFile,
+    list_files,
+    read_snapshot,
+    spark_required_reason,
+    to_literal_uri,
+    to_uri,
+)
 from topiarist.drift.storage import is_remote, to_local_path
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.state import OwnershipRecord, TopicState
@@ -297,6 +304,7 @@ def test_spark_is_told_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     assert to_uri("snapshots") == f"file://{tmp_path}/snapshots"
     assert to_uri("gs://bucket/a") == "gs://bucket/a"
+    assert to_literal_uri("/a/{b}[c]*?\\d") == r"file:///a/\{b\}\[c\]\*\?\\d"
 
 
 def test_a_table_is_for_spark(two_topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -378,6 +379,29 @@ def test_results_that_cannot_be_written_name_their_file(
     assert (raised.value.reason, raised.value.message) == (Reason.UNWRITABLE, f"{tmp_path}/results-0: {words}")
 
 
+def test_an_error_of_a_process_is_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The error of a task in another process has its reason, its message and its hint."""
+
+    def fail(name: str) -> None:
+        raise TopiaristError(Reason.UNREADABLE, f"{name} has no end", "take the snapshot again")
+
+    replace_work(monkeypatch, fail)
+    with pytest.raises(TopiaristError) as raised:
+        list(run_in_processes(make_parts(tmp_path), SHIPPED_TO_POOL, 1, tmp_path))
+    error = raised.value
+    assert (error.reason, error.hint) == (Reason.UNREADABLE, "take the snapshot again")
+    assert error.message.endswith(" has no end")
+
+
+def test_processes_end_with_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Python ends the processes when it exits, even if the results are not read to their end."""
+    replace_work(monkeypatch, lambda name: None)
+    with closing(run_in_processes(make_parts(tmp_path), SHIPPED_TO_POOL, 2, tmp_path)) as results:  # type: ignore[type-var]
+        next(results)
+        assert [each.daemon for each in active_children()] == [True, True]
+    assert active_children() == []
+
+
 @pytest.mark.parametrize("jobs", [0, 1, 2])
 def test_a_file_that_a_task_cannot_open_ends_the_run(tmp_path: Path, jobs: int) -> None:
     """A snapshot that was listed and cannot be opened is an error with its path in every runner, never a finding."""
@@ -407,7 +431,7 @@ def test_the_number_of_processes_is_chosen_by_cost(
     monkeypatch: pytest.MonkeyPatch, jobs: int | None, cost: Cost, chosen: int, description: str
 ) -> None:
     """Topics and earlier findings decide, at most one process for each core and cluster; ``--jobs`` overrides it."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(4 if pid == 0 else 1))  # 0: this process
     engine = LocalEngine()
     engine.choose_jobs(jobs, cost)
     assert (engine.jobs, engine.description) == (chosen, description)

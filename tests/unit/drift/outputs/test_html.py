@@ -101,9 +101,10 @@ def test_findings_lead_to_the_causes_of_the_page(tmp_path: Path) -> None:
     counts = Counter(row["cause"] for row in rows(text))
     assert counts.pop("") == 200 - sum((several | first).values())
     assert counts == several | first
-    effects = {one["id"]: (one["effect"], one["effectReason"]) for one in found["first"]}
+    names = ("severity", "effect", "effectReason", "manifest", "topicCount", "clusterCount")
+    given = {one["id"]: [one[name] for name in names] for one in found["first"]}
     shown = [*causes["rows"], *data(text, "report")["first"]]
-    assert all((one["effect"], one["effectReason"]) == effects[one["id"]] for one in shown)
+    assert all([one[name] for name in names] == given[one["id"]] for one in shown)
 
 
 def test_the_same_report_is_the_same_page(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def test_risks_and_changes_since_the_previous_report(summary: dict[str, Any]) ->
     }
     unseen = samples(summary | {"findings": counted | {"byRisk": {"DataLoss": 2}}})
     assert unseen["findings_by_risk"] == {("Safe",): 0, ("Disruptive",): 0, ("DataLoss",): 2}
+    assert 'findings_by_risk{risk="DataLoss"} ' in "".join(format_metrics(summary))
     assert found["new_findings"] == {(): counted["new"]}
     assert found["resolved_findings"] == {(): counted["resolved"]}
 

@@ -62,6 +62,16 @@ def test_a_report_in_a_store_is_that_of_a_folder(manifests: Path, store: Path, t
     assert [row["class"] for row in read_rows(store / "reports" / "latest")] == ["missing"]
 
 
+def test_a_report_may_have_any_name(manifests: Path, store: Path) -> None:
+    """A report at an address that ends with any letter, or a slash, is found there and continued."""
+    words = ("--previous", f"{STORE}/reports/prefix/")
+    assert report(manifests, out=f"{STORE}/reports/prefix") == 0
+    write_snapshot(store / "snapshots", "eu", cluster_state("eu"), hours=2)
+    assert report(manifests, *words, out=f"{STORE}/reports/prefix/") == 0
+    (row,) = read_rows(store / "reports" / "prefix")
+    assert row["status"] == "Unchanged"
+
+
 def test_a_history_in_a_store_is_continued(manifests: Path, store: Path) -> None:
     """The second run takes the ages from the first, and the trend has both."""
     words = ("--history", f"{STORE}/history")

@@ -229,15 +229,14 @@ class Given(Builder):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
         super().__init__()
-        self.sent: list[tuple[str, str]] = []
+        self.sent: list[tuple[dict[str, bool], str]] = []
         self.conf = SimpleNamespace(set=self.config)
         monkeypatch.setenv(variable, "1")
         monkeypatch.setattr(session, "SparkSession", SimpleNamespace(builder=self))
 
     def addArtifacts(self, path: str, **kinds: bool) -> None:  # noqa: N802
         """Keep the path of an archive."""
-        (kind,) = kinds
-        self.sent.append((kind, path))
+        self.sent.append((kinds, path))
 
 
 @pytest.mark.parametrize("variable", ["PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "DATABRICKS_RUNTIME_VERSION"])
@@ -257,7 +256,7 @@ def test_executors_receive_the_packages_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(session, "_EXECUTOR_PACKAGES", ("json", "xml"))
     monkeypatch.setattr(session, "_NATIVE_PACKAGES", ("yaml",))
     start_session()
-    assert [kind for kind, _ in driver.sent] == ["pyfile", "archive"]
+    assert [kinds for kinds, _ in driver.sent] == [{"pyfile": True}, {"archive": True}]
     names = [zipfile.ZipFile(path).namelist() for _, path in driver.sent]
     assert {"json/__init__.py", "json/decoder.py", "xml/dom/minidom.py"} <= {*names[0]}
     assert "yaml/__init__.py" in names[1]
