@@ -218,6 +218,14 @@ def test_the_controller_of_a_cluster_is_in_the_document() -> None:
         assert encoded["controller"] == expected
 
 
+def test_unknown_fields_of_a_topic_are_in_the_document() -> None:
+    """The document names the fields that Kafka does not write; a topic that does not exist has none."""
+    for topics, expected in (([topic("orders", unknown_fields=("b", "a"))], ["b", "a"]), ([], [])):
+        found = describe(state(*topics), ClusterSpec(), ResolvedTopic("orders"), None, None, "default")
+        (encoded,) = encode_descriptions("orders", [found])["clusters"]
+        assert encoded["unknownFields"] == expected
+
+
 EU = ClusterSpec(name="eu")
 
 

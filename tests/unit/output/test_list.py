@@ -14,6 +14,7 @@ from support.builders import CLUSTER_ID, DocumentSource, PositionedSource, spec,
 from topiarist.desired.export import ExportResult
 from topiarist.errors import Reason, TopiaristError
 from topiarist.inspection.check import (
+    Advice,
     AffectedTopic,
     ClusterCheck,
     UpgradeEffect,
@@ -28,6 +29,7 @@ from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec, ValueOrigin
 from topiarist.model.state import APACHE_KAFKA, UNKNOWN, AllowedOperations, ClusterState, ReadError, Support, WriteBlock
 from topiarist.model.usage import GroupType, GroupUsage, Side, TopicSample, TopicUsage, UsageState
+from topiarist.output import list as listing
 from topiarist.output.list import (
     encode_checks,
     encode_lists,
@@ -167,6 +169,13 @@ def _listed(*rows: TopicRow, count: int = 0, manifests_given: bool = True) -> To
 def test_a_table_has_a_line_for_each_topic() -> None:
     """Columns are as wide as their widest cell, numbers are on the right, and totals count each state."""
     assert format_lists([_listed(*ROWS, count=9)], TextLayout()) == TEXT + TOTALS
+
+
+def test_many_numbers_of_replicas_are_a_range() -> None:
+    """The column has the smallest and the largest number of replicas of the partitions."""
+    listed = _listed(replace(WELL, partitions_by_replicas={1: 1, 2: 2, 4: 9}))
+    row = format_lists([listed], TextLayout()).splitlines()[3]
+    assert row.split()[:3] == ["well", "12", "1-4"]
 
 
 def test_without_manifests_there_is_no_column_for_them() -> None:
@@ -416,6 +425,20 @@ def test_fields_below_one_field_stand_below_it() -> None:
     advised = _check_blocks(check_state(ClusterSpec(kafka=KafkaAccess("b:9092")), one_broker))[-2]
     fields = [line.removeprefix("  <dim>document<>").strip() for line in advised.splitlines() if "#" not in line]
     assert fields == ["spec:", f"clusterId: {CLUSTER_ID}", "kafka:", "records:", "replicationFactor: 1"]
+
+
+def test_a_field_that_contains_several_is_written_once() -> None:
+    """Two fields below one stand below the same line, at any depth."""
+    paths = [("kafka", "placement"), ("kafka", "records", "topic"), ("kafka", "records", "replicationFactor")]
+    lines = [*listing._format_document([Advice(path, 1, "why") for path in paths])]
+    assert [line for line in lines if "#" not in line] == [
+        "spec:",
+        "  kafka:",
+        "    placement: 1",
+        "    records:",
+        "      topic: 1",
+        "      replicationFactor: 1",
+    ]
 
 
 def test_a_cluster_that_cannot_be_checked_has_its_error() -> None:

@@ -126,6 +126,10 @@ def test_throttles_are_listed_on_request() -> None:
     assert format_recorded_throttles(record, TextLayout(64)) == (
         f"  broker 1 {RATE}  50 -> not set\n  broker 2 {RATE}  50 -> 7"
     )
+    whole = f"  broker 2 {RATE}  50 -> 7"
+    for width, lines in ((len(whole), 1), (len(whole) - 1, 2)):
+        last = BATCH._replace(throttles={"broker 2": record.throttles["broker 2"]})
+        assert len(format_recorded_throttles(last, TextLayout(width)).splitlines()) == lines
 
 
 def test_a_cluster_without_a_name_goes_by_its_id() -> None:

@@ -189,6 +189,7 @@ def test_names_are_shortened_to_a_dozen() -> None:
         ("retention.ms", "1_000", ""),
         ("retention.ms", "9" * 400, ""),
         ("min.insync.replicas", "2", ""),
+        ("flush.messages", "1048576", ""),
         ("cleanup.policy", "compact", ""),
         ("segment.jitter.ms", "-1", ""),
     ],

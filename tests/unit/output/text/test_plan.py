@@ -40,7 +40,13 @@ from topiarist.model.plan import (
 from topiarist.model.state import WriteBlock
 from topiarist.output.groups import count_plan, count_plans
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.plan import format_plans, format_summaries, format_summary_line, format_topic_lines
+from topiarist.output.text.plan import (
+    format_plans,
+    format_summaries,
+    format_summary_line,
+    format_topic_line,
+    format_topic_lines,
+)
 from topiarist.output.view import group_risks
 
 
@@ -337,6 +343,30 @@ def test_many_topics_have_a_line_each() -> None:
     assert [line.split()[:2] for line in found.splitlines() if line.startswith("  ")] == [["=", name] for name in TS]
 
 
+def test_lines_of_topics_are_aligned_by_the_longest_name() -> None:
+    """The actions of all topics begin in one column, behind the longest name."""
+    names = ["a", "n" * 28]
+    found = format_topic_lines([builders.plan(builders.state(), *map(spec, names))], TextLayout())
+    short, long = [line for line in found.splitlines() if line.startswith("  +")]
+    assert short.index("create") == long.index("create") == len(f"  + {names[1]}") + 2
+
+
+def test_a_line_has_what_is_done_before_what_is_not() -> None:
+    """The action of a topic stands before its refusals, and these before what its cluster holds back."""
+    issues = (Issue(Reason.FEWER_PARTITIONS, "no"), Issue(Reason.FROZEN, "no"))
+    found = TopicPlan("a", changes=(TakeOwnership(SAFE_ASSESSMENT),), refusals=issues)
+    (line,) = format_topic_line(TextLayout(), found)
+    assert re.findall(r"update|refused|held back", line) == ["update", "refused", "held back"]
+
+
+def test_notices_without_a_noun_are_counted_by_their_reason() -> None:
+    """The reason is the noun of one notice and of several."""
+    noticed = [replace(existing_topic_plan(name), notices=(Issue(Reason.RETENTION_STEP, "no"),)) for name in ("a", "b")]
+    for count in (1, 2):
+        shown = f"  notices          {count} {Reason.RETENTION_STEP.value} (-v shows them)\n"
+        assert shown in render_plan(plan(*noticed[:count]))
+
+
 def test_only_how_plans_end() -> None:
     """One plan has its usual summary; several have the names of their clusters and a total."""
     one, idle = mixed(), builders.plan(builders.state(topic("same")), spec("same"))
@@ -357,6 +387,8 @@ def test_a_closed_cluster_is_named() -> None:
     assert "write block: Frozen" in format_topic_lines([closed], TextLayout())
     first = format_summaries([closed], TextLayout()).splitlines()[0]
     assert first == "prod: write block: Frozen: the cluster is frozen: until noon; nothing is written"
+    nameless = format_summaries([replace(closed, cluster="")], TextLayout())
+    assert nameless.startswith("write block: Frozen: the cluster is frozen: until noon; nothing is written\n")
 
 
 def test_names_that_a_terminal_would_obey_are_escaped() -> None:

@@ -253,6 +253,20 @@ def test_a_key_has_its_sign_its_values_and_its_units(before: str | None, after: 
     assert lines_of(("k.ms", before, after, "")) == [line.removesuffix("  why")]
 
 
+def test_a_number_of_bytes_has_its_unit_beside_a_larger_one() -> None:
+    """The smaller value has the plain unit."""
+    assert lines_of(("k.bytes", "1", "1048576", "")) == ["~ k.bytes  1 -> 1048576  (1 bytes -> 1 MiB)"]
+
+
+def test_a_key_that_is_too_long_for_its_line_is_wrapped() -> None:
+    """A key is broken at the width of the text, and its value stands below all its parts."""
+    layout = TextLayout(spare_width=0)
+    room = layout.text_width - 2
+    for length, rest in ((room, []), (room + 1, ["  k"])):
+        item = ConfigItem("k" * length, None, "1", SAFE_ASSESSMENT)
+        assert format_config_lines(layout, [(item, "")]) == [f"+ {'k' * room}", *rest, "    1"]
+
+
 def test_signs_have_colors_and_keys_a_column() -> None:
     """Green is a new key, red one that goes, yellow one that changes; all values begin in one column."""
     rows = (("a", None, "1", ""), ("bb", "1", None, ""), ("ccc", "1", "2", ""))
