@@ -42,11 +42,12 @@ from topiarist.drift.history import (
 from topiarist.drift.storage import Storage, is_hidden, is_remote, open_store
 from topiarist.errors import Reason, TopiaristError
 from topiarist.schema import load
-from topiarist.text import printable, printable_path
+from topiarist.text import list_first, printable, printable_path
 
 _TIME = pa.timestamp("us", tz="UTC")
 _TIME_FORMAT, _FILE_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ", "%Y%m%dT%H%M%SZ"
 _BATCH_ROWS = 10_000
+_MAX_SHOWN_NAMES = 3
 
 _RUN_TYPES = {
     "time": _TIME,
@@ -90,13 +91,30 @@ class ParquetHistory(RunHistory):
         self._storage = Storage(Reason.UNWRITABLE)
 
     def list_times(self) -> list[str]:
-        """Return the times of all runs, in order."""
+        """Return the times of all runs, in order. Raises ``Unreadable`` for a folder with other content only."""
+        names = self._list_names()
+        if names and not {FINDINGS_TABLE, RUNS_TABLE, TEAMS_TABLE} & {*names}:
+            content = "a file" if names == [""] else list_first(names, _MAX_SHOWN_NAMES)
+            tables = f"{FINDINGS_TABLE}, {RUNS_TABLE} and {TEAMS_TABLE}"
+            self._raise_unreadable(f"found {content}, wanted the folders {tables}, or an empty folder")
         folder = f"{self._path}/{RUNS_TABLE}"
         if is_remote(folder):
-            found = self._storage.list_files(folder) if self._storage.list_names(folder) else []
+            found = self._storage.list_files(folder) if RUNS_TABLE in names else []
         else:
             found = [str(file) for file in Path(folder).glob("date=*/*.parquet") if not is_hidden(file.name)]
         return sorted(self._parse_name(PurePosixPath(file)) for file in found)
+
+    def _list_names(self) -> list[str]:
+        """Return the names in the folder without hidden ones; one empty name for a file."""
+        path = Path(self._path)
+        if is_remote(self._path):
+            names = self._storage.list_names(self._path) or []
+        elif path.is_dir():
+            with self._translate_errors():
+                names = sorted(each.name for each in path.iterdir())
+        else:
+            names = [""] if path.exists() else []
+        return [name for name in names if not is_hidden(name)]
 
     def _parse_name(self, file: PurePosixPath) -> str:
         try:

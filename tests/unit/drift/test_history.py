@@ -440,11 +440,47 @@ def test_a_run_without_its_findings_is_no_history(fleet: Fleet, capsys: pytest.C
 
 def test_a_folder_that_cannot_be_written_is_named(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     """A history that cannot be written is an error with its path; the report is there, and the run can be repeated."""
-    fleet.history.write_text("")
+    fleet.history.mkdir()
+    (fleet.history / "findings").write_text("")
     fleet.report(0, missing="eu", code=1)
     file = fleet.history / "findings/date=2025-01-31/20250131T120000Z.parquet"
     assert capsys.readouterr().err == f"error: {file}: cannot be written: Not a directory\n"
     assert row_keys(read_rows(fleet.out)) == [("eu", "orders", "missing", "")]
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        (["a.yaml"], "a.yaml"),
+        (["d.yaml", "c/a.yaml", "b.yaml", ".git/config", "a.yaml"], "a.yaml, b.yaml, c and 1 more"),
+        ([], "a file"),
+    ],
+)
+def test_a_folder_of_something_else_is_no_history(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str], files: list[str], found: str
+) -> None:
+    """A folder with manifests, or a file, is an error before topiarist writes the report or a table."""
+    for name in files:
+        (fleet.history / name).parent.mkdir(parents=True, exist_ok=True)
+        (fleet.history / name).write_text("")
+    if not files:
+        fleet.history.write_text("")
+    before = sorted(fleet.history.rglob("*"))
+    fleet.report(0, code=1)
+    wanted = "wanted the folders findings, runs and teams, or an empty folder"
+    said = f"{fleet.history}: found no history of drift reports: found {found}, {wanted}"
+    assert capsys.readouterr().err == f"error: {said}\n    {HINT}\n"
+    assert (sorted(fleet.history.rglob("*")), fleet.out.exists()) == (before, False)
+
+
+@pytest.mark.parametrize("names", [["runs"], ["teams", "README.md"], ["findings"], [".gitkeep", "_staging"], []])
+def test_a_history_may_have_other_files(fleet: Fleet, names: list[str]) -> None:
+    """A folder with a table, with hidden names only, or without content gets the run."""
+    fleet.history.mkdir()
+    for name in names:
+        (fleet.history / name).mkdir()
+    fleet.report(0)
+    assert ParquetHistory(str(fleet.history)).list_times() == ["2025-01-31T12:00:00Z"]
 
 
 def test_a_file_with_a_strange_name_is_named(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
