@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from topiarist.adapters.snapshots.codec import format_time
@@ -28,7 +29,7 @@ def measure_passes(manifests: str, snapshots: str, folder: str) -> dict[str, Any
     settings = Settings(paths=(manifests,), snapshot=snapshots, verbosity=-1)
     desired = load_manifests(settings, with_policies=False).desired
     spark = session.start_session(quiet=True)
-    inventory = SnapshotInventory([snapshots], desired.clusters)
+    inventory = SnapshotInventory([snapshots], desired.clusters, datetime.now(UTC))
     taken_at = inventory.newest_taken_at
     assert taken_at
     shipped = Shipped(desired, settings.run_options, format_time(taken_at))

@@ -186,7 +186,7 @@ def test_nothing_is_lost_in_a_table(spark: SparkSession, tmp_path: Path) -> None
     (tmp_path / "snapshots").mkdir()
     write_snapshot_rows(tmp_path / "snapshots", snapshot_lines())
     table = as_table(spark, tmp_path / "snapshots", tmp_path / "all.parquet")
-    found = SparkSnapshotInventory(spark, [str(table)], {"eu": ClusterSpec("eu")})
+    found = SparkSnapshotInventory(spark, [str(table)], {"eu": ClusterSpec("eu")}, SNAPSHOT_TIME)
     lines = found.read_table_lines([("eu", format_time(SNAPSHOT_TIME))]).collect()
     rows = [row.text for row in lines]
     assert {row.cluster for row in lines} == {"eu"}

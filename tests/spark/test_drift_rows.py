@@ -61,7 +61,7 @@ class Fleet:
             {name: _specs(world) for name, world in self._worlds.items()},
             {name: world.cluster for name, world in self._worlds.items()},
         )
-        inventory = SnapshotInventory([str(self._folder / "snapshots")], desired.clusters)
+        inventory = SnapshotInventory([str(self._folder / "snapshots")], desired.clusters, SNAPSHOT_TIME)
         shipped = Shipped(desired, self._run, format_time(SNAPSHOT_TIME))
         job = ReportJob(shipped, PreviousReport(), inventory.unused_input)
         out = self._folder / name

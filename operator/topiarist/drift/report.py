@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
 from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -164,9 +165,11 @@ class Engine(ABC):
 
         return ParquetHistory(path)
 
-    def open_snapshots(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> SnapshotInventory:
+    def open_snapshots(
+        self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec], now: datetime
+    ) -> SnapshotInventory:
         """Open the snapshots at some paths. Raises ``SnapshotUnusable``."""
-        return SnapshotInventory(paths, clusters)
+        return SnapshotInventory(paths, clusters, now)
 
     def create_report_folder(self, path: str) -> ReportFolder:
         """Create the staging folder of the report. Raises ``Unwritable``."""

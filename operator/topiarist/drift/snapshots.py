@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,6 +48,9 @@ from topiarist.text import format_count, printable_path
 # Engines and inventories use them to decide who can read a path, and to pass paths to Spark unchanged.
 
 PARQUET_SUFFIX = ".parquet"
+
+MAX_CLOCK_SKEW = timedelta(minutes=5)
+"""The tolerated advance of the clock of the machine that took a snapshot."""
 
 _MAX_PARALLEL_READS = 16
 """Number of first rows to fetch at the same time; a remote store has a high latency per request."""
@@ -147,16 +150,19 @@ class SnapshotInventory:
     """The snapshots at some paths (files or folders) for the clusters of a run.
 
     ``files`` has the snapshot in use for each cluster that has one. Paths may be URIs. A subclass for tables overrides
-    ``list_snapshots`` and ``open_lines``. Raises ``SnapshotUnusable`` for a path that does not exist, or a folder
+    ``list_snapshots`` and ``open_lines``. A snapshot that is later than ``now`` is unusable: with its time as that of
+    the report, exceptions would end too early. Raises ``SnapshotUnusable`` for a path that does not exist, or a folder
     without snapshots.
     """
 
-    def __init__(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
+    def __init__(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec], now: datetime) -> None:
         self.unused_input = UnusedInput()
         snapshots: defaultdict[str, list[SnapshotFile]] = defaultdict(list)
         for file, header in self.list_snapshots(paths):
             if isinstance(header, InvalidRow):
                 self.unused_input.invalid_rows.append(header)
+            elif header.taken_at > now + MAX_CLOCK_SKEW:
+                self.unused_input.invalid_rows.append(_make_future_row(file, header.taken_at, now))
             else:
                 snapshots[header.cluster].append(SnapshotFile(header.taken_at, file, header.row_count))
         newest = {cluster: max(files) for cluster, files in snapshots.items()}
@@ -253,6 +259,12 @@ def read_headers(files: Iterable[str]) -> Iterator[tuple[str, SnapshotHeader | I
         remote = pool.map(_read_remote_header, filter(is_remote, ordered))
         for file in ordered:
             yield file, next(remote) if is_remote(file) else read_header(Path(file))
+
+
+def _make_future_row(file: str, taken_at: datetime, now: datetime) -> InvalidRow:
+    name = printable_path(file)
+    found = f"takenAt: found {format_time(taken_at)}, which is later than now, {format_time(now)}"
+    return InvalidRow(name, 0, f"{name}: {found}: correct the clock of the machine that takes snapshots, or this one")
 
 
 def _read_remote_header(file: str) -> SnapshotHeader | InvalidRow:

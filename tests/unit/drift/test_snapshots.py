@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from topiarist.drift.cross_cluster import SpecGroups
 from topiarist.drift.equality import EqualityIndex
 from topiarist.drift.snapshots import (
     SnapshotFile,
+    SnapshotInventory,
     list_files,
     read_snapshot,
     spark_required_reason,
@@ -39,6 +41,7 @@ from topiarist.drift.snapshots import (
 )
 from topiarist.drift.storage import is_remote, to_local_path
 from topiarist.errors import Reason, TopiaristError
+from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord, TopicState
 
 NAMES = ("clicks", "orders", "users")
@@ -417,3 +420,42 @@ def test_a_cluster_without_a_usable_snapshot_says_why(
     (row,) = (row for row in read_rows(tmp_path / "report") if row["class"] == "unknown")
     places = {name.partition(".")[0]: tmp_path / "snapshots" / name for name in files}
     assert row["message"] == problem.format(**places)
+
+
+def test_a_snapshot_of_the_future_is_unusable(manifests: Path, tmp_path: Path) -> None:
+    """A snapshot that is dated later than the run is named and not used, nor is its time that of the report.
+
+    With an earlier snapshot of its cluster, that one counts; without one, the cluster is unknown.
+    """
+    write_manifests(tmp_path / "manifests", ["eu", "us"], *(topic_document(name, ["eu"]) for name in NAMES))
+    ahead = [
+        write_snapshot(tmp_path / "snapshots" / "z", name, cluster_state(name), hours=10**6) for name in ("eu", "us")
+    ]
+    assert run_drift(manifests, tmp_path / "report", "-q") == 1
+    (row,) = read_rows(tmp_path / "report")
+    assert (row["cluster"], row["class"]) == ("us", "unknown")
+    found = read_summary(tmp_path / "report")
+    assert (found["asOf"], found["inputs"]["superseded"]) == ("2025-01-31T12:00:00Z", [])
+    broken = read_rows(tmp_path / "report", "broken.jsonl")
+    assert [(each["file"], each["line"]) for each in broken] == [(str(path), 0) for path in ahead]
+    named = f"{ahead[1]}: takenAt: found 2139-03-02T04:00:00Z, which is later than now, "
+    assert broken[1]["message"].startswith(named)
+    assert "takenAt: found 2139-03-02T04:00:00Z, which is later than now" in row["message"]
+
+
+@pytest.mark.parametrize(("behind", "is_used"), [(300, True), (301, False)])
+def test_clocks_may_differ_a_little(manifests: Path, tmp_path: Path, behind: int, is_used: bool) -> None:
+    """A snapshot may be five minutes ahead of the clock of the report, and not one second more."""
+    assert manifests
+    now = SNAPSHOT_TIME - timedelta(seconds=behind)
+    inventory = SnapshotInventory([str(tmp_path / "snapshots")], {"eu": ClusterSpec("eu")}, now)
+    assert inventory.newest_taken_at == (SNAPSHOT_TIME if is_used else None)
+    messages = [row.message for row in inventory.unused_input.invalid_rows]
+    assert messages == (
+        []
+        if is_used
+        else [
+            f"{eu(tmp_path)}: takenAt: found 2025-01-31T12:00:00Z, which is later than now, 2025-01-31T11:54:59Z: "
+            "correct the clock of the machine that takes snapshots, or this one"
+        ]
+    )

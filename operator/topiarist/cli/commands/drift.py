@@ -315,7 +315,7 @@ def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str
     desired = run_inputs.desired
     run = _choose_engine(given, settings)
     now = datetime.now(UTC).replace(microsecond=0)
-    inventory = None if given.live else run.open_snapshots(given.snapshots, desired.clusters)
+    inventory = None if given.live else run.open_snapshots(given.snapshots, desired.clusters, now)
     as_of = format_time((inventory.newest_taken_at if inventory else None) or now)
     baseline = load_baseline(given.baseline) if given.baseline else None
     shipped = _ship(given, settings, run_inputs, as_of, baseline.header if baseline else None)

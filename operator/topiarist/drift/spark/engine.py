@@ -10,6 +10,7 @@ import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
 from functools import reduce
 from heapq import nsmallest
 from itertools import chain
@@ -256,10 +257,12 @@ _PARQUET_MAGIC, _FILE_COLUMN, _DAY_COLUMN = b"PAR1", "_file", "date"
 class SparkSnapshotInventory(SnapshotInventory):
     """A ``SnapshotInventory`` of JSON lines files and Parquet tables, at paths and URIs."""
 
-    def __init__(self, spark: SparkSession, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
+    def __init__(
+        self, spark: SparkSession, paths: Sequence[str], clusters: Mapping[str, ClusterSpec], now: datetime
+    ) -> None:
         self._spark = spark
         self._tables: list[str] = []
-        super().__init__(paths, clusters)
+        super().__init__(paths, clusters, now)
 
     def list_snapshots(self, paths: Sequence[str]) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
         """Yield each file with its snapshot header, or with the error of an unusable file.
@@ -424,12 +427,14 @@ class SparkEngine(Engine):
         """Return the history at a path or URI."""
         return SparkHistory(self._spark, path)
 
-    def open_snapshots(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> SnapshotInventory:
+    def open_snapshots(
+        self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec], now: datetime
+    ) -> SnapshotInventory:
         """Open the snapshots at some paths or URIs, files or Parquet tables."""
         if not any(map(spark_required_reason, paths)):
-            return super().open_snapshots(paths, clusters)
+            return super().open_snapshots(paths, clusters, now)
         with translate_errors():
-            return SparkSnapshotInventory(self._spark, paths, clusters)
+            return SparkSnapshotInventory(self._spark, paths, clusters, now)
 
     def compare(self, job: ReportJob, given: SnapshotInventory | LiveCluster, folder: ReportFolder) -> dict[str, Any]:
         """Compare the clusters of a job on executors, write the report, and return its summary."""

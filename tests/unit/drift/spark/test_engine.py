@@ -59,7 +59,7 @@ def write_table(place: Place, table: Path, *names: str, drop: str = "") -> None:
 
 def open_inventory(place: Place, *paths: str | Path) -> SparkSnapshotInventory:
     """Return the inventory of some paths."""
-    return SparkSnapshotInventory(place.spark, [*map(str, paths)], CLUSTERS)  # type: ignore[arg-type]
+    return SparkSnapshotInventory(place.spark, [*map(str, paths)], CLUSTERS, SNAPSHOT_TIME)  # type: ignore[arg-type]
 
 
 def test_files_and_tables_are_found_in_stores_and_folders(place: Place, tmp_path: Path) -> None:
