@@ -228,6 +228,23 @@ def names(found: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {row["topic"]: row["status"] for row in rows}
 
 
+@pytest.mark.parametrize(
+    ("files", "found"), [(["history/all.yaml", "history/.git"], "all.yaml"), (["history"], "a file")]
+)
+def test_an_address_of_something_else_is_no_history(place: Place, files: list[str], found: str) -> None:
+    """An address with other files only is refused, as a folder is; hidden files count as none."""
+    for name in files:
+        (place.store / name).parent.mkdir(exist_ok=True)
+        (place.store / name).write_text("")
+    made = SparkHistory(place.spark, f"{STORE}/history")  # type: ignore[arg-type]
+    with pytest.raises(TopiaristError, match=f"found {found}, wanted the folders findings, runs and teams") as raised:
+        made.list_times()
+    assert raised.value.reason is Reason.UNREADABLE
+    if len(files) > 1:
+        (place.store / files[0]).unlink()
+        assert made.list_times() == []
+
+
 def test_runs_are_in_order_of_time(history: SparkHistory) -> None:
     """The times of all runs are in order, whatever the order in which they were written."""
     assert history.list_times() == [ONE, TWO, THREE]
