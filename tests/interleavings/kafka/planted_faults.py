@@ -7,7 +7,7 @@ from typing import Any
 
 from interleavings.planted import Fault, Patch
 from topiarist.adapters.kafka_admin.moves import mover
-from topiarist.adapters.kafka_admin.moves.mover import BatchWriter
+from topiarist.adapters.kafka_admin.moves.batch_writer import BatchWriter
 from topiarist.adapters.kafka_admin.records import codec, log, transactions
 from topiarist.adapters.kafka_admin.records.codec import Lock, Records
 from topiarist.adapters.kafka_admin.records.run import RecordsRun

@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.error_codes import error_name
+from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
-from topiarist.adapters.kafka_admin.moves.mover import HINT_CONTINUE, clear_moves
+from topiarist.adapters.kafka_admin.moves.mover import clear_moves
 from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, BatchRecord, MoveKind, MoveProgress, OwnValue, ReplicaMove
