@@ -23,6 +23,7 @@ from hashlib import sha256
 from heapq import nsmallest
 from itertools import groupby
 from pathlib import Path
+from sys import intern
 from typing import Any, NamedTuple
 
 import msgspec
@@ -241,7 +242,8 @@ def _make_group(subject: _Subject, texts: Sequence[str], rows: Sequence[Row]) ->
     drift_class, field, expected, actual = texts
     difference = Difference(drift_class, field, _unmark(expected), _unmark(actual))
     worst = min(_Worst(int(row[8]), *row[9:]) for row in rows)
-    return _Group(subject, difference, tuple(row[7] for row in rows), worst)
+    # A name is one text for all groups: causes of whole clusters would hold each of their topics again.
+    return _Group(subject, difference, tuple(intern(row[7]) for row in rows), worst)
 
 
 def _make_cause(groups: Sequence[_Group]) -> Cause:

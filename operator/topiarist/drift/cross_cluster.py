@@ -33,10 +33,10 @@ from topiarist.model.state import ClusterState, TopicState, find_replication_fac
 
 Row = tuple[str, ...]
 
-_MAX_ROWS_IN_MEMORY = 10_000
+_MAX_ROWS_IN_MEMORY = 5_000
 
 _MAX_RUNS_PER_ROUND = 32
-"""Runs of one round; so many are merged to one of the next round: three rounds have 300 million rows in 93 files."""
+"""Runs of one round; so many are merged to one of the next round: three rounds have 160 million rows in 93 files."""
 
 _BUFFER_BYTES = 1 << 14
 
