@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.common import topiarist_command
+from benchmarks.engine.planning import floor_command
 from support.cli.runs import document
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST, fetch_jars
@@ -66,6 +67,13 @@ def _bare_command(kafka: Cluster, folder: Path) -> list[str]:
     return [sys.executable, str(Path(__file__).with_name("bare.py")), kafka.connect, str(folder / "wanted.json")]
 
 
+def _floor_commands(kafka: Cluster, folder: Path, case: Case) -> Commands:
+    """Return the command that does the least work of a plan without changes; it makes no change, so topiarist does."""
+    if case.changed:
+        return [apply_command(kafka, folder)]
+    return [floor_command(folder / "manifests", kafka.connect)]
+
+
 def tool_commands(bootstrap: str, folder: Path, case: Case) -> Commands:
     """Return commands of ``kafka-topics`` and ``kafka-configs``, by main class; ``nothing`` is a describe."""
     topics, configs = main_class(NEWEST, "kafka-topics"), main_class(NEWEST, "kafka-configs")
@@ -94,6 +102,7 @@ def tool_commands(bootstrap: str, folder: Path, case: Case) -> Commands:
 
 TOPIARIST = Contender("topiarist", lambda kafka, folder, _: [apply_command(kafka, folder)])
 BARE_SCRIPT = Contender("bare kazoo script", lambda kafka, folder, _: [_bare_command(kafka, folder)])
+FLOOR = Contender("floor", _floor_commands)
 
 ALL_CONTENDERS = (
     TOPIARIST,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ from topiarist.kafka.types import matches_any
 from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.plan import ALL_TOPICS, Plan
 from topiarist.model.policy import Policy
-from topiarist.model.spec import ClusterSpec, Manifest, topic_name
+from topiarist.model.spec import ClusterSpec, Manifest, has_labels, topic_name
 from topiarist.runs.settings import SILENT, RunListener, RunSettings, WrongSettings
 from topiarist.schema import load as load_
 from topiarist.schema.check import did_you_mean
@@ -79,15 +79,25 @@ class Documents(Struct):
             if "clusters" not in each.spec and "clusterSelector" not in each.spec
         )
 
-    def leave_out_invalid(self, find_errors: Callable[[], Iterable[Diagnostic]]) -> None:
+    def leave_out_invalid(self, only_cluster: str | None, *, require_addresses: bool) -> Desired:
         """Leave out the documents that have errors, alone or together with others; their errors are then ``invalid``.
 
-        ``find_errors`` validates together the documents that are left. Raises ``InvalidManifests`` with every error if
-        no Cluster document is left, or for an error that is in no document.
+        Returns what the documents that are left resolve to. Raises ``InvalidManifests`` with every error if no Cluster
+        document is left, or not ``only_cluster``, or for an error that is in no document.
         """
         self.invalid_clusters -= self.clusters.keys()
         left_out = dict(_find_by_source(self.loaded, self.errors))
-        while found := {*find_errors()}:
+        while True:
+            if only_cluster is not None and only_cluster not in self.clusters:
+                raise InvalidManifests([*self.errors], self.loaded.suppressed_count)
+            desired = resolve(
+                self.topics, self.clusters, only_cluster=only_cluster, invalid_clusters=self.invalid_clusters
+            )
+            found = {*desired.errors}
+            if require_addresses:
+                found.update(_find_missing_addresses(desired.targeted_clusters))
+            if not found:
+                break
             self.errors |= found
             documents = dict(_find_by_source(self.loaded, found))
             topics = [each for each in self.topics if id(each.source) not in documents]
@@ -101,6 +111,7 @@ class Documents(Struct):
             raise InvalidManifests([*self.errors], self.loaded.suppressed_count)
         self.invalid = _add_errors([*self.loaded.invalid_parts, *left_out.values()], sorted(self.errors))
         self.errors = set()
+        return desired
 
 
 def _find_by_source(loaded: Loaded, errors: Iterable[Diagnostic]) -> Iterable[tuple[int, InvalidDocument]]:
@@ -198,17 +209,20 @@ def load_manifests(
     documents = _load(settings, listener, offline=offline)
     loaded = documents.loaded
     exceptions, rules = _parse_drift_documents(documents)
-    if skip_invalid:
-        _leave_out_invalid(documents, settings, listener)
     policies = [parse.parse_policy(each) for each in loaded.manifests if with_policies and each.kind == "Policy"]
-    desired = resolve(
-        documents.topics,
-        documents.clusters,
-        only_cluster=settings.cluster,
-        require_cluster_documents=not offline or _has_all_clusters(settings, documents.clusters),
-        invalid_clusters=documents.invalid_clusters,
-        unchecked_parts="defaults and policies" if policies else "defaults",
-    )
+    if skip_invalid:
+        desired = documents.leave_out_invalid(settings.cluster, require_addresses=not settings.snapshot)
+        if left_out := [error for document in documents.invalid for error in document.errors]:
+            listener.on_error(InvalidManifests(left_out, loaded.suppressed_count))
+    else:
+        desired = resolve(
+            documents.topics,
+            documents.clusters,
+            only_cluster=settings.cluster,
+            require_cluster_documents=not offline or _has_all_clusters(settings, documents.clusters),
+            invalid_clusters=documents.invalid_clusters,
+            unchecked_parts="defaults and policies" if policies else "defaults",
+        )
     result = _evaluate_policies(policies, desired, documents.clusters, validate_only=offline)
     limits = LimitFilter(policies, desired)  # all topics count, also those that the run does not select
     found = [*_judge(documents, desired, settings, offline=offline)]
@@ -306,7 +320,10 @@ def _parse_drift_documents(documents: Documents) -> tuple[Sequence[DriftExceptio
 
 
 def _find_unmatched_clusters(documents: Documents) -> Iterator[Diagnostic]:
-    """Yield a warning for each pattern of clusters in a document of drift reports that no cluster matches."""
+    """Yield a warning for each pattern or selector of clusters in a document of drift reports that matches no cluster.
+
+    The labels of an invalid cluster are unknown, so no selector is warned of beside one.
+    """
     names = [*documents.clusters, *documents.invalid_clusters]
     for manifest in documents.loaded.manifests:
         for path, patterns in _find_cluster_patterns(manifest):
@@ -314,6 +331,12 @@ def _find_unmatched_clusters(documents: Documents) -> Iterator[Diagnostic]:
                 if not any(matches_any(name, (pattern,)) for name in names):
                     message = f"clusters: found {quote(pattern)}, which matches no Cluster document"
                     yield Diagnostic(manifest.source.locate((*path, index)), message, did_you_mean(pattern, names))
+        rules = manifest.spec["rules"] if manifest.kind == "DriftPolicy" and not documents.invalid_clusters else ()
+        for index, rule in enumerate(rules):
+            wanted = rule.get("clusterSelector", {}).get("matchLabels", {})
+            if not any(has_labels(cluster.labels, wanted) for cluster in documents.clusters.values()):
+                place = manifest.source.locate(("spec", "rules", index, "clusterSelector"))
+                yield Diagnostic(place, "clusterSelector: no Cluster has these labels, so the rule has no effect")
 
 
 def _find_cluster_patterns(manifest: Manifest) -> Iterator[tuple[tuple[str | int, ...], Sequence[str]]]:
@@ -323,31 +346,6 @@ def _find_cluster_patterns(manifest: Manifest) -> Iterator[tuple[tuple[str | int
     if manifest.kind == "DriftPolicy":
         for index, rule in enumerate(manifest.spec["rules"]):
             yield ("spec", "rules", index, "clusters"), rule.get("clusters", ())
-
-
-def _leave_out_invalid(documents: Documents, settings: RunSettings, listener: RunListener) -> None:
-    """Leave out the invalid documents, and report their errors."""
-
-    def find_errors() -> Iterator[Diagnostic]:
-        if settings.cluster is not None and settings.cluster not in documents.clusters:
-            return
-        resolved = resolve(
-            documents.topics,
-            documents.clusters,
-            only_cluster=settings.cluster,
-            invalid_clusters=documents.invalid_clusters,
-        )
-        yield from resolved.errors
-        yield from () if settings.snapshot else _find_missing_addresses(resolved.targeted_clusters)
-
-    documents.leave_out_invalid(find_errors)
-    errors = InvalidManifests(
-        [error for document in documents.invalid for error in document.errors], documents.loaded.suppressed_count
-    )
-    if settings.cluster is not None and settings.cluster not in documents.clusters:
-        raise errors
-    if errors.errors:
-        listener.on_error(errors)
 
 
 def _evaluate_policies(
@@ -508,7 +506,6 @@ def report_unmatched_patterns(desired: Desired, settings: RunSettings, listener:
 
     Such a value was probably meant for another option and must not be lost.
     """
-    topics = {spec.topic for specs in desired.specs.values() for spec in specs}
     given = {
         "--adopt": settings.adopt,
         "--take-ownership": settings.take_ownership,
@@ -517,6 +514,9 @@ def report_unmatched_patterns(desired: Desired, settings: RunSettings, listener:
         "--allow-in-use": settings.allow_in_use,
         "--allow-risk": [pattern for allowance in settings.allow_risk for pattern in allowance.topic_patterns],
     }
+    if not any(pattern not in ALL_TOPICS for patterns in given.values() for pattern in patterns):
+        return  # nearly always: the specs of a large fleet are millions, and each is made when it is asked for
+    topics = {spec.topic for specs in desired.specs.values() for spec in specs}
     for option, patterns in given.items():
         for pattern in dict.fromkeys(patterns):
             if pattern not in ALL_TOPICS and not any(matches_any(topic, (pattern,)) for topic in topics):

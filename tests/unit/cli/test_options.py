@@ -74,7 +74,7 @@ def test_a_pattern_that_no_topic_has_is_said(
     assert run([*command, *words]) == Exit.ERROR
     assert f"{words[0]}: no topic of the manifests matches order\n" in capsys.readouterr().err
     assert run([*command, words[0], f"{words[1]}s"]) == Exit.ERROR
-    assert "no topic of these manifests" not in capsys.readouterr().err
+    assert "no topic of the manifests" not in capsys.readouterr().err
 
 
 REQUIRED = {

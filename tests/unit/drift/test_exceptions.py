@@ -407,19 +407,25 @@ def test_a_run_without_a_valid_cluster_ends(fresh: Path, tmp_path: Path, capsys:
 def test_a_cluster_that_no_document_declares_is_named(
     fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``validate`` and reports warn of each pattern in an exception or a rule that matches no cluster.
+    """``validate`` and reports warn of each pattern or selector in an exception or a rule that matches no cluster.
 
     A name that is nearly that of a cluster comes with that one; patterns that match a cluster are not named.
     """
     accept(fleet, clusters=["e*", "eu", "euu", "prod-*"])
-    selections = [{"clusters": ["us"]}, {"clusters": ["*", "*-dev"]}, {"topics": ["orders"]}]
+    selections: list[dict[str, object]] = [
+        {"clusters": ["us"]},
+        {"clusters": ["*", "*-dev"]},
+        {"topics": ["orders"]},
+        {"clusterSelector": {"matchLabels": {"env": "qa"}}},
+    ]
     rules = [{"name": f"r{index}", **each, "severity": {"set": "Low"}} for index, each in enumerate(selections)]
     (fleet / "rules.yaml").write_text(document("DriftPolicy", "rules", rules=rules))
     for command in ("validate", "drift"):
         assert (run_drift(fleet, tmp_path / "report") if command == "drift" else run([command, str(fleet)])) == 0
         warned = re.findall(r"^(?!ignored).*", re.sub(r":1:\d+: warning", "", capsys.readouterr().err), re.MULTILINE)
-        assert warned[:4] == [
+        assert warned[:5] == [
             'fleet/rules.yaml: clusters: found "*-dev", which matches no Cluster document',
+            "fleet/rules.yaml: clusterSelector: no Cluster has these labels, so the rule has no effect",
             'fleet/some.yaml: clusters: found "euu", which matches no Cluster document',
             "    did you mean eu?",
             'fleet/some.yaml: clusters: found "prod-*", which matches no Cluster document',

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from topiarist.adapters.manifests import loader
+from topiarist.desired.shared_specs import ClusterTopicSpecs
 from topiarist.errors import TopiaristError
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.spec import Budgets, TopicSpec
@@ -156,3 +157,21 @@ def test_a_selection_keeps_the_names_of_the_other_topics(tmp_path: Path) -> None
     assert desired.unselected == {"ours": {"users"}}
     everything = load_manifests(RunSettings((str(tmp_path / "topics.yaml"),))).desired
     assert everything.unselected == {}
+
+
+def test_a_fleet_makes_no_spec_before_it_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters share their specs until one is asked for; without a pattern of topics, loading asks for none."""
+    made: list[str] = []
+
+    def record(_: ClusterTopicSpecs, spec: TopicSpec) -> TopicSpec:
+        made.append(spec.topic)
+        return spec
+
+    monkeypatch.setattr(ClusterTopicSpecs, "for_cluster", record)
+    (tmp_path / "clusters.yaml").write_text(f"{OURS}---\n{THEIRS}")
+    (tmp_path / "topic.yaml").write_text(TOPIC.replace("spec: {", "spec: {clusters: [ours, theirs], "))
+    load_manifests(RunSettings(paths=(str(tmp_path),)))
+    assert made == []
+    heard = Heard()
+    load_manifests(RunSettings(paths=(str(tmp_path),), adopt=("orders", "clicks")), heard)
+    assert (made, heard.messages) == (["orders"] * 2, ["--adopt: no topic of the manifests matches clicks"])
