@@ -137,8 +137,8 @@ def _parse_requirement(text: str) -> LabelSelectorRequirement:
 SELECTED_BY_LABEL = "(by label)"
 """Placeholder name for the clusters that a selector would match if their documents were known."""
 
-_MAX_LISTED = 10
-"""Clusters that a hint lists by name."""
+MAX_LISTED = 10
+"""Clusters that a message lists by name."""
 
 
 class Desired(Struct, frozen=True):
@@ -193,7 +193,7 @@ class _Resolver(Struct, eq=False):
         """Return the names of the clusters of a topic; None if they are unknown, which is recorded."""
         spec = manifest.spec
         if "clusters" in spec or "clusterSelector" in spec:
-            if set(self.clusters) == {""}:
+            if self.clusters.keys() == {""}:
                 self._record_target_of_unnamed_cluster(manifest)
                 return None
             if self._record_unknown_clusters(manifest):
@@ -205,7 +205,7 @@ class _Resolver(Struct, eq=False):
             return None
         if len(self.active_clusters) == 1:
             return tuple(self.active_clusters)
-        names = ", ".join(sorted(self.active_clusters))
+        names = list_first(sorted(self.active_clusters), MAX_LISTED)
         self._add_error(
             manifest,
             (),
@@ -322,7 +322,7 @@ def unknown_cluster_hint(name: str, clusters: Collection[str]) -> str:
     known = sorted(filter(None, clusters))
     if not known:
         return "add the Cluster document to the paths, or give it with --clusters or --platform"
-    listed = f"the clusters of this run are: {list_first(known, _MAX_LISTED)}"
+    listed = f"the clusters of this run are: {list_first(known, MAX_LISTED)}"
     suggestion = did_you_mean(name, known)
     return f"{suggestion} {listed[0].upper()}{listed[1:]}" if suggestion else listed
 
@@ -332,7 +332,7 @@ def _unused_override_warnings(
 ) -> Iterator[Diagnostic]:
     """Yield a warning for each override of a cluster that the topic is not meant for."""
     own = manifest.spec.get("clusters")
-    is_unnamed = require_cluster_documents and set(clusters) == {""}
+    is_unnamed = require_cluster_documents and clusters.keys() == {""}
     reason = "the run has only the address of an unnamed cluster" if is_unnamed else "the topic is not meant for it"
     for index, override in enumerate(manifest.spec.get("overrides", ())):
         for position, name in enumerate(override.get("clusters", ())):

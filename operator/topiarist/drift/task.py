@@ -55,7 +55,7 @@ from topiarist.kafka.types import KafkaVersion, matches_any
 from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.reconcile import read_cluster
-from topiarist.text import printable, printable_path
+from topiarist.text import printable, printable_path, shorten_list
 
 # Live clusters as inputs of a comparison: reads several clusters at the same time.
 #
@@ -431,7 +431,7 @@ class _Process:
 
 
 def _dead_process_error(clusters: Sequence[str], exit_code: int | None) -> TopiaristError:
-    names = ", ".join(map(printable, clusters)) or "no cluster"
+    names = shorten_list([*map(printable, clusters)]) or "no cluster"
     ending = f"was ended by {signal.Signals(-exit_code).name}" if exit_code and exit_code < 0 else "has ended"
     return TopiaristError(
         Reason.INCOMPLETE,
@@ -474,7 +474,7 @@ def _serve(
     except OSError as error:
         connection.send(_Failure(Reason.UNWRITABLE, f"{printable_path(file)}: {error.strerror or error}"))
     except Exception:
-        names = ", ".join(parts[number].cluster for number in numbers)
+        names = shorten_list([parts[number].cluster for number in numbers])
         connection.send(_Failure(None, f"{names}: {traceback.format_exc()}"))
 
 

@@ -75,6 +75,11 @@ def test_a_topic_that_names_no_cluster() -> None:
     assert names(resolve([topic("orders")], BOTH, only_cluster="test")) == {"test": ["orders"]}
     assert names(resolve([topic("orders")], UNNAMED)) == {"": ["orders"]}
     assert said(resolve([topic("orders")], BOTH)) == ["orders: names no cluster, and the run has 2: prod, test"]
+    fleet = {name: ClusterSpec(name) for name in (f"c{number:03}" for number in range(300))}
+    shown = ", ".join([*fleet][:10])
+    assert said(resolve([topic("orders")], fleet)) == [
+        f"orders: names no cluster, and the run has 300: {shown} and 290 more"
+    ]
 
 
 def test_narrowing_to_one_cluster() -> None:

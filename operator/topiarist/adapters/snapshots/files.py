@@ -27,7 +27,7 @@ from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.schema import load
-from topiarist.text import format_count, humanize_bytes, printable, printable_path, quote
+from topiarist.text import format_count, humanize_bytes, list_first, printable, printable_path, quote
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft7Validator
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _FIRST_KIND, _OTHER_KINDS = "cluster", ("topic", "record", "usage")
 _MAX_ERRORS_OF_ROW = 5
+_MAX_LISTED = 10
 """Errors of one row in a message."""
 
 
@@ -259,7 +260,7 @@ class SnapshotFiles:
         """
         file = self._files.get(spec.name)
         if file is None:
-            available = ", ".join(_describe_cluster(name) for name in sorted(self._files))
+            available = list_first([*map(_describe_cluster, sorted(self._files))], _MAX_LISTED)
             raise unusable_snapshot_error(
                 f"{printable_path(self._path)} has no snapshot of {_describe_cluster(spec.name)}", f"it has {available}"
             )
