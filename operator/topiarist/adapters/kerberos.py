@@ -31,6 +31,7 @@ _NO_KEY = frozenset({_BASE + 181, _BASE + 198})  # KRB5_KT_NOTFOUND, KRB5_KT_KVN
 _NO_CACHE = frozenset({_BASE + 195, _BASE + 141, _BASE + 193})  # KRB5_FCC_NOFILE, KRB5_CC_NOTFOUND, KRB5_CC_FORMAT
 _UNREACHABLE = frozenset({_BASE + 156, _BASE + 154, _BASE + 220})  # KDC_UNREACH, REALM_UNKNOWN, REALM_CANT_RESOLVE
 _SKEW, _EXPIRED = _BASE + 37, _BASE + 32
+HINT_KDC = "check krb5.conf and the network to the KDC"
 _CAUSES = {
     _BASE + 6: "the KDC does not know the principal {principal}: write principal as the KDC lists it",
     _BASE + 7: "the KDC does not know the service {service}: the host name of the address, serviceName or realm is not "
@@ -150,7 +151,8 @@ def _describe(error: Any, login: Kerberos, service: str) -> Exception:
     if login.key_tab and code in _NO_KEY | _NO_CACHE:
         return credentials_error(login.key_tab, f"has no key of {login.principal}: klist -k lists those that it has")
     if code in _UNREACHABLE:
-        return TopiaristError(Reason.UNREACHABLE, f"no KDC for {login.principal} and {service} answers: {words}")
+        message = f"no KDC for {login.principal} and {service} answers: {words}"
+        return TopiaristError(Reason.UNREACHABLE, message, HINT_KDC)
     if not login.key_tab and (code in _NO_CACHE or isinstance(error, _library().raw.MissingCredentialsError)):
         return _no_ticket(login, source)
     cause = _CAUSES.get(code, f"Kerberos failed: {words}").format(**names)

@@ -280,16 +280,17 @@ def read_secret(reference: SecretReference, max_bytes: int = MAX_SECRET_BYTES) -
         data = _read_variable(reference, reference.env)
     else:
         data = read_file(reference, max_bytes)
+    owner = "has a command with output that " if reference.command else ""
     if len(data) > max_bytes:
-        raise credentials_error(reference, f"is larger than {max_bytes:,} bytes")
+        raise credentials_error(reference, f"{owner}is larger than {max_bytes:,} bytes")
     line = data.removesuffix(b"\n").removesuffix(b"\r")
     if not line:
-        raise credentials_error(reference, "is empty")
+        raise credentials_error(reference, f"{owner}is empty")
     text = line.decode("utf-8", "replace")  # a decoding exception would contain the bytes of the secret
     if "\ufffd" in text:
-        raise credentials_error(reference, "is not UTF-8")
+        raise credentials_error(reference, f"{owner}is not UTF-8")
     if not text.isprintable():
-        raise credentials_error(reference, "is not one line of text")
+        raise credentials_error(reference, f"{owner}is not one line of text")
     return text
 
 

@@ -147,6 +147,7 @@ def test_each_error(library: Any, code: int, reason: Reason, words: str) -> None
         KerberosExchange(LOGIN, "b1")
     assert caught.value.reason is reason
     assert str(caught.value).startswith(words)
+    assert (caught.value.hint == kerberos.HINT_KDC) is (reason is Reason.UNREACHABLE)
 
 
 def test_no_tickets(library: Any) -> None:

@@ -215,8 +215,10 @@ def test_a_command_prints_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
         ("echo 'open", "has no command: no closing quotation"),
         ("/nowhere/program", "has a command that cannot be run: no such file or directory"),
         ("false", "has a command that failed with exit code 1"),
-        ("true", "is empty"),
-        ("printf 'two\\nlines'", "is not one line of text"),
+        ("true", "has a command with output that is empty"),
+        ("printf '\\377'", "has a command with output that is not UTF-8"),
+        ("printf 'two\\nlines'", "has a command with output that is not one line of text"),
+        ("head -c 524289 /dev/zero", "has a command with output that is larger than 524,288 bytes"),
         ("sleep 60", "has a command that did not end in 0.1 s"),
     ],
 )

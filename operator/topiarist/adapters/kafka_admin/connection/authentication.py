@@ -316,12 +316,12 @@ def _make_token_source(login: Sasl | None) -> TokenSource | None:
 
 
 def _make_kerberos_exchange(login: Kerberos, host: str, deadline: float) -> Exchange:
-    from topiarist.adapters.kerberos import KerberosExchange
+    from topiarist.adapters.kerberos import HINT_KDC, KerberosExchange
 
     try:
         return tls.run_with_deadline(lambda: KerberosExchange(login, host), deadline, "the KDC did not answer in time")
     except TimeoutError as error:
-        raise TopiaristError(Reason.UNREACHABLE, f"no ticket for {login.principal}: {error}") from None
+        raise TopiaristError(Reason.UNREACHABLE, f"no ticket for {login.principal}: {error}", HINT_KDC) from None
 
 
 def _make_password_exchange(login: SaslPassword, password: str) -> Exchange:

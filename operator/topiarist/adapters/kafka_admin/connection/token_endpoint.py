@@ -78,7 +78,8 @@ class TokenEndpoint:
             with error:
                 raise self._refusal(error, proof) from None
         except NoAnswer as error:
-            raise self._error(Reason.UNREACHABLE, _without(proof, str(error))) from None
+            why = _without(proof, str(error)) or "it did not answer"
+            raise self._error(Reason.UNREACHABLE, why) from None
         return self._read_token(data, asked_at)
 
     def _prove(self) -> str:
@@ -150,7 +151,8 @@ class TokenEndpoint:
         return _Token(token, asked_at + _USABLE_SHARE * lifetime)
 
     def _error(self, reason: Reason, why: str) -> TopiaristError:
-        return TopiaristError(reason, f"cannot get a token from {self._name} for {self._login.client_id}: {why}")
+        hint = "check tokenEndpoint and the network" if reason is Reason.UNREACHABLE else ""
+        return TopiaristError(reason, f"cannot get a token from {self._name} for {self._login.client_id}: {why}", hint)
 
 
 def _is_loopback(host: str) -> bool:
@@ -212,7 +214,8 @@ class AwsTokens:
             message = f"AWS refuses the credentials: {cause}"
             raise self._error(Reason.AUTHENTICATION_FAILED, message, _HINTS.get(code, "")) from None
         except (botocore.exceptions.HTTPClientError, botocore.exceptions.ConnectionError, TimeoutError) as error:
-            raise self._error(Reason.UNREACHABLE, f"cannot get credentials: {printable(str(error), 300)}") from None
+            message = f"cannot get credentials: {printable(str(error), 300)}"
+            raise self._error(Reason.UNREACHABLE, message, "check the network to AWS") from None
         except (botocore.exceptions.BotoCoreError, RuntimeError) as error:
             # A RuntimeError says that credentials have expired although they were renewed.
             hint = _HINTS.get(type(error).__name__, "")

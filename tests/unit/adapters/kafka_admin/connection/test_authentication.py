@@ -228,9 +228,10 @@ def test_a_ticket_of_kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topiarist.adapters.kerberos.KerberosExchange", wait)
     with pytest.raises(TopiaristError) as caught:
         authentication._make_kerberos_exchange(login, "b1", time.monotonic() + 60)
-    assert (caught.value.reason, caught.value.message) == (
+    assert (caught.value.reason, caught.value.message, caught.value.hint) == (
         Reason.UNREACHABLE,
         "no ticket for ada@X: the KDC did not answer in time",
+        "check krb5.conf and the network to the KDC",
     )
 
 

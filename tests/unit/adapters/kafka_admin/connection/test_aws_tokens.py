@@ -217,7 +217,8 @@ def test_long_words_of_aws_are_cut(sts: Sts) -> None:
 def test_no_credentials(sts: Sts, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says where they were looked for; an unreachable service is no refusal."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
-    assert failure(replace(LOGIN, role_arn=ROLE)).reason is Reason.UNREACHABLE
+    error = failure(replace(LOGIN, role_arn=ROLE))
+    assert (error.reason, error.hint) == (Reason.UNREACHABLE, "check the network to AWS")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     error = failure(LOGIN)

@@ -205,17 +205,17 @@ def test_the_largest_answer_is_read(clock: FakeTime, monkeypatch: pytest.MonkeyP
 
 
 def test_an_endpoint_that_cannot_be_reached(clock: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cause is named without the names of classes, and the run may be repeated."""
+    """The cause is named without the names of classes, with a hint about the endpoint and not about the brokers."""
     table: dict[Exception, str] = {
         urllib.error.URLError(OSError(111, "refused")): "refused",
         OSError(111, "refused"): "refused",
         ValueError("odd"): "odd",
-        ValueError("odd s&cret"): "",
+        ValueError("odd s&cret"): "it did not answer",
         RuntimeError("secret words"): "it does not answer with HTTP (RuntimeError)",
     }
     for failure, words in table.items():
         error = require_error(failure, clock, monkeypatch)
-        assert error.reason is Reason.UNREACHABLE
+        assert (error.reason, error.hint) == (Reason.UNREACHABLE, "check tokenEndpoint and the network")
         assert error.message == f"cannot get a token from {URL} for a:b: {words}"
 
 
