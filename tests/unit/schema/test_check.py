@@ -21,6 +21,7 @@ from topiarist.desired import parse
 from topiarist.desired.parse import parse_cluster_spec
 from topiarist.errors import FieldPath, Reason
 from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kafka.types import INTERNAL_TOPICS
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.model import spec as spec_
 from topiarist.model.policy import RuleSubject
@@ -118,6 +119,16 @@ def test_all_topic_configs_are_in_the_schemas(kind: str) -> None:
     config = load_.load_schema(kind)["definitions"]["config"]
     assert list(config["properties"]) == list(TOPIC_CONFIGS)
     assert config["additionalProperties"]
+
+
+@pytest.mark.parametrize("topic", [*sorted(INTERNAL_TOPICS), "."])
+def test_records_are_in_no_topic_of_kafka(topic: str) -> None:
+    """Topiarist would create it with one partition, and Kafka would then use it as it is."""
+    kafka = {"bootstrapServers": "b1:9092", "records": {"topic": topic}}
+    names = {"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "a"}}
+    (problem,) = check.check({**names, "spec": {"kafka": kafka}})
+    assert problem.path == ("spec", "kafka", "records", "topic")
+    assert problem.message == f'spec.kafka.records.topic: found "{topic}", wanted any other name'
 
 
 def test_a_status_has_the_states_of_the_code() -> None:
