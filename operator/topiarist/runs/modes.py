@@ -147,10 +147,7 @@ class ApplySavedPlan(ApplyManifests):
         if settings.platform:
             listener.on_message("--plan: policies are not evaluated again; they were evaluated when the plan was made")
         plans, unplanned, fingerprint = load_saved_plan(saved, settings.owner)
-        for name, reason in unplanned.items():
-            if settings.cluster in (None, name):
-                message = f"{name or 'the cluster'}: not in the plan, because it could not be planned ({reason.value})"
-                listener.on_message(message, important=True)
+        self._unplanned = {name: reason for name, reason in unplanned.items() if settings.cluster in (None, name)}
         self._plans = {plan.cluster: plan for plan in plans if settings.cluster in (None, plan.cluster)}
         clusters = match_clusters(self._plans, settings, "the plan", listener)
         super().__init__(settings, RunInputs.without_topics(clusters), non_interactive=non_interactive)
@@ -164,8 +161,11 @@ class ApplySavedPlan(ApplyManifests):
         """Return the remaining part of each saved plan.
 
         Adds remarks on topics that are already done, and on plans with a write block that has ended since they were
-        made. Reports that nothing is sent if there are conflicts.
+        made. Reports that nothing is sent if there are conflicts, and fails for clusters that could not be planned.
         """
+        for name, reason in self._unplanned.items():
+            message = f"not in the plan, because it could not be planned ({reason.value})"
+            sessions.fail(TopiaristError(reason, message), name)
         plans = self._keep_and_filter(sessions.make_plans(self._revalidate))
         for plan in plans:
             name, planned_block = plan.cluster, self._plans[plan.cluster].write_block
