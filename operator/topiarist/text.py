@@ -16,6 +16,18 @@ TEMPLATE_MARKER = re.compile(r"\{\{|\{%|<%|%\{|\$\{|\$\(|\$(?=[A-Za-z_])")
 LOOKS_LIKE_TEMPLATE = "this looks like a template"
 RENDER_HINT = "render it first (helm template, jikkou, envsubst, terraform)"
 
+_LOOKALIKE = re.compile("[\u00a0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\uff1a]")
+
+
+def find_lookalike(text: str) -> tuple[int, str] | None:
+    """Return index and description of the first character that looks like a space or a colon; None without one."""
+    found = _LOOKALIKE.search(text)
+    if found is None:
+        return None
+    name = "a non-breaking space" if found[0] in "\u00a0\u202f" else "a character that looks like a space"
+    name = "a character that looks like a colon" if found[0] == "\uff1a" else name
+    return found.start(), f"{name} (U+{ord(found[0]):04X})"
+
 
 def printable(text: str, max_length: int = 60) -> str:
     """Return untrusted text for a message: on one line, cut to ``max_length`` characters, without control characters.

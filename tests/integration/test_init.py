@@ -91,11 +91,12 @@ def test_the_files_of_an_export_are_those_of_init(cluster: SimulatedKafka, folde
 def test_a_dry_run_prints_and_writes_nothing(
     cluster: SimulatedKafka, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The text of each file is printed; of topics the paths alone."""
+    """The text of each file is printed, so that an existing file can be compared with it."""
     cluster.add_topics(*TOPICS)
     assert run(["init", "--zookeeper", cluster.connect, "--cluster", "eu", "--ci", "gitlab", "--dry-run", "-q"]) == 0
     said = capsys.readouterr()
-    assert "==> topics/eu.orders.yaml <==\n\n" in said.out
+    assert "==> topics/eu.orders.yaml <==\n# yaml-language-server" in said.out
+    assert "  topicName: orders\n" in said.out
     assert "==> platform/cluster.yaml <==\n# yaml-language-server" in said.out
     assert f"==> .gitlab-ci.yml <==\n{(ROOT / 'docs/ci/gitlab-ci.yml').read_text()}" in said.out
     assert said.err == ""

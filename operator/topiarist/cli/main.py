@@ -92,6 +92,11 @@ _COMMAND_HINTS = {
     "topiarist list has the topics of a cluster, topiarist describe one of them": ("show", "status", "topics"),
     "topiarist validate reads manifests without a cluster": ("lint", "test", "verify"),
     "topiarist --version has it": ("version",),
+    "topiarist COMMAND --help has the options of a command": ("help",),
+    "topiarist export writes the topics of a cluster as manifests": ("backup", "dump", "pull"),
+    "topiarist apply adopts the topics of manifests: docs/adopting.md": ("adopt", "manage"),
+    "name brokers in drainBrokers of the Cluster, then topiarist apply: docs/move-replicas.md": ("drain",),
+    "topiarist apply moves replicas, as far as the Cluster allows: docs/move-replicas.md": ("reassign", "rebalance"),
 }
 """Hints for commands of other tools, each with the names of these commands."""
 
@@ -100,7 +105,8 @@ _PLAN_OPTIONS = ("--check", "--diff", "--dry-run", "--dryrun")
 
 _OPTION_HINTS = {
     "yes": ("--yes applies without a question", ("--approve", "--auto-approve", "--confirm", "--no-confirm")),
-    "allow_risk": ("--allow-risk RISK=TOPIC consents to a loss, for one topic", ("--force", "-f")),
+    "allow_risk": ("--allow-risk RISK=TOPIC consents to a loss, for one topic", ("--force",)),
+    "paths": ("a path needs no option", ("--file", "--filename", "--recursive", "-f", "-R")),
     "form": ("use --format", ("--json", "--output", "-o")),
     "topic": ("use --topic", ("--target", "--topics", "-t")),
 }

@@ -342,10 +342,8 @@ def _is_manifest(path: str) -> bool:
 
 
 def _format_preview(files: Mapping[str, str]) -> str:
-    """Return the files that would be written, with their text; of topics the paths alone."""
-    parts = [f"==> {path} <==\n" for path in files if _is_manifest(path)]
-    parts += [f"==> {path} <==\n{text}" for path, text in files.items() if not _is_manifest(path)]
-    return "\n".join(parts)
+    """Return the files that would be written, with their text."""
+    return "\n".join(f"==> {path} <==\n{text}" for path, text in files.items())
 
 
 def _describe_next_steps(files: Mapping[str, str], ci_file: _CiFile, *, written: bool) -> Iterator[str]:

@@ -50,19 +50,21 @@ class Explanation(NamedTuple):
 def explain(word: str) -> list[Explanation]:
     """Return the explanations of a word; none if it is unknown.
 
-    A reason and a config match without regard to case. A field matches by its path (``Topic.spec.moves``), or by the
-    end of its path (``moves.allow``); the explanation of a map lists its fields.
+    A reason, a config and a kind match without regard to case. A field matches by its path (``Topic.spec.moves``), or
+    by the end of its path (``moves.allow``). The explanation of a map lists its fields, and that of a kind those of a
+    document.
     """
     lower = word.lower().replace("[]", "")
     found = [_explain_reason(reason) for reason in Reason if reason.value.lower() == lower]
     found += [_explain_config(definition) for name, definition in TOPIC_CONFIGS.items() if name == lower]
+    found += [_explain_kind(kind) for kind in EXPLAINED_KINDS if kind.lower() == lower]
     return [*found, *_explain_fields(lower)]
 
 
 def list_words() -> list[str]:
     """Return every word that ``explain`` knows, a field by its path: for suggestions and completion."""
     fields = (f"{kind}.{field.path}" for kind in EXPLAINED_KINDS for field in _list_fields(kind))
-    return [*(reason.value for reason in Reason), *TOPIC_CONFIGS, *fields]
+    return [*(reason.value for reason in Reason), *TOPIC_CONFIGS, *EXPLAINED_KINDS, *fields]
 
 
 def _explain_reason(reason: Reason) -> Explanation:
@@ -98,6 +100,11 @@ def _explain_config(definition: ConfigDef) -> Explanation:
         since, advice = definition.deprecated
         facts.append(("deprecated since", f"Kafka {format_version(since)}: {advice}"))
     return Explanation(f"topic config {definition.name}", definition.description, tuple(facts))
+
+
+def _explain_kind(kind: str) -> Explanation:
+    facts = tuple((f".{each.path}", each.kind.replace("`", "")) for each in _list_fields(kind) if "." not in each.path)
+    return Explanation(f"kind {kind}", load_schema(kind)["description"], facts)
 
 
 def _explain_fields(word: str) -> Iterator[Explanation]:

@@ -29,7 +29,7 @@ from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.config_values import is_kept_number, to_config_text
 from topiarist.kafka.types import topic_name_problem
 from topiarist.schema import check, load
-from topiarist.text import format_count, printable, quote
+from topiarist.text import find_lookalike, format_count, printable, quote
 
 # Other names of fields: those of Kafka's tools, of other tools, and other spellings.
 #
@@ -178,6 +178,8 @@ _NAME = ("metadata", "name")
 _MAX_NAME_LENGTH = 253
 
 _NUMBER = re.compile(r"[+]?[0-9]+")
+_PLAIN = re.compile(r"(?!(?i:y|n|yes|no|on|off|true|false|null)$)[A-Za-z_][\w./*-]*", re.ASCII)
+"""Text that needs no quotes in a list."""
 
 _validators: dict[int, tuple[Mapping[str, Any], Draft7Validator]] = {}
 """Validators by the identity of their schema, which is kept so that its identity is not reused."""
@@ -191,6 +193,7 @@ class Violation(NamedTuple):
     schema: Mapping[str, Any]
     keyword: str
     limit: Any
+    definitions: Mapping[str, Any]
 
 
 def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[SchemaError]:
@@ -201,12 +204,19 @@ def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[S
         for found, error in islice(explained, MAX_ERRORS):
             # A value of the wrong type violates other keywords too; versions of jsonschema-rs differ in the order.
             if found.keyword == "type" or error.path not in errors:
-                errors[error.path] = error
+                errors[error.path] = _name_lookalike(found, error)
     except ValueError:  # a lone surrogate in a key or in a config, which JSON can hold
         pass
     if (named := errors.get(_NAME)) and not named.hint:
         errors[_NAME] = replace(named, hint=_name_hint(body))
     return list(errors.values()) or [SchemaError((), "found text that is not valid Unicode")]
+
+
+def _name_lookalike(found: Violation, error: SchemaError) -> SchemaError:
+    """Return the error with a hint at a character that looks like a space, in the field's name or in its value."""
+    text = error.path[-1] if error.path and type(error.path[-1]) is FieldKey else found.instance
+    lookalike = find_lookalike(text) if isinstance(text, str) and error.path != _NAME else None
+    return replace(error, hint=f"it has {lookalike[1]}: write a plain one, or none") if lookalike else error
 
 
 def _name_hint(body: Mapping[str, Any]) -> str:
@@ -246,7 +256,7 @@ def find_violations(schema: Mapping[str, Any], body: Any) -> Iterator[Violation]
         if isinstance(error.kind, ValidationErrorKind.PropertyNames):
             instance = error.kind.error.instance
             path = (*path, FieldKey(instance))
-        yield Violation(path, instance, part, str(keyword), part[keyword])
+        yield Violation(path, instance, part, str(keyword), part[keyword], schema.get("definitions", {}))
 
 
 def _find_key(mapping: Mapping[str, Any], step: str | int) -> str:
@@ -346,28 +356,51 @@ def _explain_missing_field(error: Violation) -> Iterator[SchemaError]:
 
 def _explain_type(error: Violation) -> Iterator[SchemaError]:
     if not check.may_be_secret(error):
-        hint = _type_hint(error.schema, error.instance)
+        hint = _type_hint(error)
     else:
         hint = _known_fields_hint(error.schema["properties"]) if "properties" in error.schema else ""
     yield _error(error.path, f"{check.describe_instance(error)}, wanted {check.describe_expected(error.schema)}", hint)
 
 
-def _type_hint(schema: Mapping[str, Any], value: object) -> str:
-    wanted, text = schema["type"], check.format_value(value)
-    if wanted == "string" and not isinstance(value, dict | list | None):
-        is_accepted = text in schema.get("enum", (text,)) and re.search(schema.get("pattern", ""), text)
-        return f'quote it: "{text}"' if is_accepted else ""
-    if wanted == "integer" and isinstance(value, str) and re.fullmatch(r"-?[1-9][0-9]{0,18}", value):
-        return f"leave the quotes out: {value}"
-    if wanted == "object" and isinstance(value, str) and (written := _FIELD_WITHOUT_COLON.fullmatch(value)):
-        return f"write {written[1]}: {written[2]}"
-    if wanted == "array" and not isinstance(value, dict | None):
-        return f"write [{printable(str(value))}]"
-    if isinstance(wanted, list) and "array" in wanted and isinstance(value, int):
-        return f"write [[{text}]]"
-    if isinstance(wanted, list) and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return f'write "{printable(",".join(value))}"' if value else ""
+def _type_hint(error: Violation) -> str:
+    """Return how to write a value with another type; empty if the result would be the next error."""
+    *parents, name = error.path or ("",)
+    key = str(name) if parents[-1:] == ["config"] else ""
+    for hint, value in _rewritten(error.schema["type"], error.instance):
+        pairs = value.items() if isinstance(value, dict) and name == "config" else [(key, value)] if key else []
+        if _is_accepted(error, value) and not any(_config_problem(str(each), text) for each, text in pairs):
+            return hint
     return ""
+
+
+def _is_accepted(error: Violation, value: Any) -> bool:
+    schema = {**error.schema, "definitions": error.definitions}
+    return Draft7Validator(schema).is_valid(float(value) if isinstance(value, Decimal) else value)
+
+
+def _rewritten(wanted: str | list[str], value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what to write for a value of another type than ``wanted``, and the value that it then is."""
+    text = check.format_value(value)
+    if wanted == "string" and not isinstance(value, dict | list | None):
+        yield f'quote it: "{text}"', text
+    elif wanted == "integer" and isinstance(value, str) and re.fullmatch(r"-?[1-9][0-9]{0,18}", value):
+        yield f"leave the quotes out: {value}", int(value)
+    elif wanted == "object" and isinstance(value, str) and (written := _FIELD_WITHOUT_COLON.fullmatch(value)):
+        for reading in (*_readings(written[2]), written[2]):
+            yield f"write {written[1]}: {written[2]}", {written[1]: reading}
+    elif wanted == "array" and isinstance(value, str):
+        for parts in (value.split(","), value.split()):
+            items = [part.strip().removeprefix("-") for part in parts]
+            yield f"write [{', '.join(each if _PLAIN.fullmatch(each) else quote(each) for each in items)}]", items
+            if all(map(str.isdigit, items)):
+                yield f"write [{', '.join(items)}]", [int(each) for each in items]
+    elif wanted == "array" and type(value) is int:
+        yield f"write [{text}]", [value]
+        yield f'write ["{text}"]', [text]
+    elif isinstance(wanted, list) and "array" in wanted and isinstance(value, int):
+        yield f"write [[{text}]]", [[value]]
+    elif isinstance(wanted, list) and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        yield f'write "{printable(",".join(value))}"', ",".join(value)
 
 
 def _explain_not_allowed(error: Violation) -> Iterator[SchemaError]:

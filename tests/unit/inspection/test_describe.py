@@ -228,6 +228,14 @@ def test_the_end_of_a_path_may_have_several_fields() -> None:
     assert [name for name, _ in find("Topic.spec.moves").facts] == ["takes", ".allow", ".spread"]
 
 
+def test_a_kind_comes_before_fields_of_its_name() -> None:
+    """The explanation of a kind lists the fields of a document."""
+    kind, field = explain("topic")
+    assert kind.title == "kind Topic"
+    assert [name for name, _ in kind.facts] == [".apiVersion", ".kind", ".metadata", ".spec", ".status"]
+    assert field.title == "field Cluster.spec.kafka.records.topic"
+
+
 @pytest.mark.parametrize("word", ["", "frozn", "spec.mov", "oves.allow", "."])
 def test_other_words_have_none(word: str) -> None:
     """A part of a name is no word."""

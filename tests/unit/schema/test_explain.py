@@ -43,6 +43,8 @@ def cluster(**spec: Any) -> dict[str, Any]:
 
 NAMES = 'wanted only a-z, A-Z, 0-9, ".", "_" and "-"'
 
+LOOKALIKE = "it has a non-breaking space (U+00A0): write a plain one, or none"
+
 
 class Nowhere:
     """The source of documents without a file."""
@@ -168,6 +170,23 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
             "did you mean Absent?",
         ),
         (document(clusters="prod"), ("spec", "clusters"), 'found "prod", wanted a list', "write [prod]"),
+        (document(clusters="-eu -us"), ("spec", "clusters"), 'found "-eu -us", wanted a list', "write [eu, us]"),
+        (document(clusters="eu, us"), ("spec", "clusters"), 'found "eu, us", wanted a list', "write [eu, us]"),
+        (document(clusters="(eu)"), ("spec", "clusters"), 'found "(eu)", wanted a list', ""),
+        (document(clusters=5), ("spec", "clusters"), "found 5, wanted a list", 'write ["5"]'),
+        (document(clusters="on"), ("spec", "clusters"), 'found "on", wanted a list', 'write ["on"]'),
+        (document(overrides="eu"), ("spec", "overrides"), 'found "eu", wanted a list', ""),
+        (cluster(protected="*"), ("spec", "protected"), 'found "*", wanted a list', 'write ["*"]'),
+        (cluster(drainBrokers="1,2"), ("spec", "drainBrokers"), 'found "1,2", wanted a list', "write [1, 2]"),
+        (document(partitions="-1"), ("spec", "partitions"), None, ""),
+        (document(partitions="99999999999"), ("spec", "partitions"), None, ""),
+        (document(replicaAssignment=-1), ("spec", "replicaAssignment"), "found -1, wanted a list or text", ""),
+        (document(config="retention.ms=7d"), ("spec", "config"), None, "write retention.ms: 7d"),
+        (document(config="retention.ms=7d,cleanup.policy=compact"), ("spec", "config"), None, ""),
+        (document(config={"cleanup.policy": ["a"]}), ("spec", "config", "cleanup.policy"), None, ""),
+        (document() | {"spec": "partitions:\u00a03"}, ("spec",), None, LOOKALIKE),
+        (document(partitions="3\u00a0"), ("spec", "partitions"), None, LOOKALIKE),
+        (document() | {"spec": {"partitions\u00a0": 3}}, ("spec", "partitions\u00a0"), None, LOOKALIKE),
         (document(clusters=[]), ("spec", "clusters"), "found nothing in it, wanted at least 1 item", ""),
         (
             document(clusters=["a", "b", "a"]),

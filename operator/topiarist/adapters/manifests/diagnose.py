@@ -37,7 +37,15 @@ from topiarist.errors import Diagnostic, FieldKey, FieldPath, Location, Reason
 from topiarist.importers.topic import ForeignDocument
 from topiarist.kafka.config_values import Scalar
 from topiarist.schema.check import is_topiarist_document
-from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER, format_count, printable, quote
+from topiarist.text import (
+    LOOKS_LIKE_TEMPLATE,
+    RENDER_HINT,
+    TEMPLATE_MARKER,
+    find_lookalike,
+    format_count,
+    printable,
+    quote,
+)
 
 # Causes of syntax errors: the line where the text goes wrong, which is often above the one where libyaml stops.
 #
@@ -52,9 +60,10 @@ _CONTENT = re.compile(r"\s*[^\s#]")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|(?:^|\s)#.*")
 
 _CONFLICT = re.compile(r"(<{7}|={7}|>{7}|\|{7})(?: |$)")
-_LOOKALIKE = re.compile("[\u00a0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\uff1a]")
 _FIELD = re.compile(r"""[ ]*(?:- +)*(?:"[^"]*"|'[^']*'|[^\s#"'\ufeff][^#"']*?):(?:\s|$)""")
 _ASSIGNMENT = re.compile(r"([ ]*)((?:- +)*)([A-Za-z][\w./-]*)(?:(:)(?=\S)|\s*(=)\s*|\s+|$)(|[\[{\"'].*|\S+)(?:\s+#.*)?")
+_ITEM = re.compile("[ ]*- ")
+_ITEM_WITHOUT_SPACE = re.compile("[ ]*(-)([A-Za-z\"'].*)")
 
 
 class Cause(NamedTuple):
@@ -96,16 +105,15 @@ def _find_cause(lines: Sequence[str]) -> Cause | None:
 def _find_strange_text(line: str) -> tuple[int, str, str] | None:
     if _CONFLICT.match(line):
         return 0, "found a conflict marker of git", "resolve the conflict, and remove the lines of the markers"
-    if lookalike := _LOOKALIKE.search(line):
-        code = f"U+{ord(lookalike[0]):04X}"
-        if lookalike[0] == "\uff1a":
-            return lookalike.start(), f"found the character {code}, which looks like a colon", "write : and a space"
-        name = "a non-breaking space" if lookalike[0] in "\u00a0\u202f" else "a character that looks like a space"
-        return lookalike.start(), f"found {name} ({code})", "replace it by a plain space"
+    if lookalike := find_lookalike(line):
+        index, name = lookalike
+        return index, f"found {name}", "write : and a space" if "colon" in name else "replace it by a plain space"
     return None
 
 
 def _find_missing_colon(line: str) -> tuple[int, str, str] | None:
+    if item := _ITEM_WITHOUT_SPACE.fullmatch(line.rstrip()):
+        return item.start(1), 'found no space after "-"', f"write - {item[2]}"
     match = _ASSIGNMENT.fullmatch(line.rstrip())
     if match is None:
         return None
@@ -121,14 +129,15 @@ def _find_missing_colon(line: str) -> tuple[int, str, str] | None:
 
 
 def _compare_indentation(line: str, above: str) -> Cause | None:
-    """Return the cause if a field is indented otherwise than the line above it allows."""
+    """Return the cause if a field, or an item of a list, is indented otherwise than the line above it allows."""
     width, before = (len(each) - len(each.lstrip(" ")) for each in (line, above))
     has_value = not above.split(" #")[0].rstrip().endswith((":", "|", ">"))
-    if width == before or not _FIELD.match(line) or (width > before and not has_value):
+    is_item = bool(_ITEM.match(line) and _ITEM.match(above))
+    if width == before or not (is_item or _FIELD.match(line)) or (width > before and not has_value):
         return None
-    spaces = format_count(width, "space")
-    message = f"found {spaces} before the field, and {before} in the line above it"
-    hint = "give the fields of one mapping the same indentation"
+    spaces, noun = format_count(width, "space"), "item" if is_item else "field"
+    message = f"found {spaces} before the {noun}, and {before} in the line above it"
+    hint = f"give the {noun}s of one {'list' if is_item else 'mapping'} the same indentation"
     is_nested = width > before + 1 and has_value
     return Cause(0, width, message, hint + (", or remove the value in the line above" if is_nested else ""))
 

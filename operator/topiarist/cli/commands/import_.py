@@ -148,7 +148,8 @@ def _log_account(result: ImportResult) -> None:
     if result.passed_over:
         names = sorted({_ITEM.sub("", each.field) for each in result.passed_over})
         count = format_count(len(result.passed_over), "field")
-        terminal.log(f"passed over {count} that describe no topic: {printable(', '.join(names), 4096)}")
+        verb = "describes" if len(result.passed_over) == 1 else "describe"
+        terminal.log(f"passed over {count} that {verb} no topic: {printable(', '.join(names), 4096)}")
 
 
 def _log_unused(names: list[str], clusters: Mapping[str, str]) -> None:

@@ -42,7 +42,7 @@ _MAX_CODE_LENGTH = 250
 _MAX_PROSE_LENGTH = 1000
 
 _TOKEN = re.compile(r'[^\s"]*"(?:\\.|[^"\\])*"\S*|\S+')
-_PARTS = re.compile(r"([(]*)(.*?)([),.;:]*)", re.DOTALL)
+_PARTS = re.compile(r"([(]*)(.*?)([),.;:?]*)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+(?:['-][a-z]+)*'?")
 _NUMBER = re.compile(r"~?[0-9]{1,3}(?:,[0-9]{3})*(?:\.[0-9]{1,2})?%?")
 _COMMIT = re.compile(r"[0-9A-Fa-f]{7,}")

@@ -225,8 +225,21 @@ def test_a_missing_colon_is_named_with_its_line(line: int) -> None:
     ],
 )
 def test_indentation_is_compared_with_the_line_above(line: int, replacement: str, message: str) -> None:
-    """A field with another indentation than its neighbours is named with both."""
+    """A field or an item of a list with another indentation than its neighbours is named with both."""
     assert first_error(line, replacement)[:2] == (line, message)
+    message = "found 2 spaces before the item, and 4 in the line above it"
+    hint = "give the items of one list the same indentation"
+    assert first_error(6, "  clusters:\n    - eu\n  - us") == (8, message, hint)
+
+
+@pytest.mark.parametrize(
+    ("items", "line"),
+    [("  -eu", 7), ("    - eu\n    -us", 8), ('  - eu\n  -"us"', 8)],
+)
+def test_a_dash_without_a_space_is_named(items: str, line: int) -> None:
+    """An item of a list without the space after its dash is named with the line to write."""
+    right = items.rpartition("-")[2]
+    assert first_error(6, f"  clusters:\n{items}") == (line, 'found no space after "-"', f"write - {right}")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +250,7 @@ def test_indentation_is_compared_with_the_line_above(line: int, replacement: str
         (6, "\u202f partitions: 3", "found a non-breaking space (U+202F)"),
         (6, "\u3000partitions: 3", "found a character that looks like a space (U+3000)"),
         (6, "\u200b  partitions: 3", "found a character that looks like a space (U+200B)"),
-        (6, "  partitions\uff1a 3", "found the character U+FF1A, which looks like a colon"),
+        (6, "  partitions\uff1a 3", "found a character that looks like a colon (U+FF1A)"),
         (5, "{{- range .x }}", "found {{: this looks like a template"),
         (5, "{% for x in y %}", "found {%: this looks like a template"),
         (6, "<<<<<<< HEAD", "found a conflict marker of git"),

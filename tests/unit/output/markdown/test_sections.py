@@ -320,6 +320,7 @@ def test_a_fence_is_closed_by_its_own_end_only(lines: list[str]) -> None:
         ('found "a b", wanted 1', 'found `"a b"`, wanted 1'),
         ("if it is meant: --adopt=orders, or (x=1)", "if it is meant: `--adopt=orders`, or (`x=1`)"),
         ("1. 2) defaced deadbeef", "1\\. 2\\) `defaced` `deadbeef`"),
+        ("did you mean retention.ms?", "did you mean `retention.ms`?"),
         ("ask @team about #12", "ask `@team` about `#12`"),
         ("", ""),
     ],
