@@ -416,7 +416,7 @@ responsible = combine_options(
     _file_option(
         "--codeowners",
         default="",
-        help="CODEOWNERS of GitHub or GitLab, for manifests without that label.",
+        help="CODEOWNERS of GitHub, GitLab or Bitbucket, for manifests without that label.",
     ),
 )
 

@@ -4,12 +4,12 @@ A kind beside ``DriftException``, and not a part of the project file: the same l
 with ``--platform`` only the rules of the platform count, so that no branch lowers its own findings. ``runs.inputs``
 parses the documents, ``drift.rows`` applies the rules to each row, in any process.
 
-The owners of files by ``CODEOWNERS``, in the syntax of GitHub and of GitLab.
+The owners of files by ``CODEOWNERS``, in the syntax of GitHub, which is that of Bitbucket, and of GitLab.
 
 ``drift.rows`` asks for the owners of a finding's manifest, with ``--codeowners``. The last pattern that matches counts.
 GitLab's file is one below ``.gitlab``, or with a section: there the last pattern of each section counts, a section may
-have default owners, a pattern without a slash at its start fits at any depth, and ``!`` excludes a file from its
-section. Lines that the host ignores are ignored, and named.
+have default owners, a pattern without a slash at its start fits at any depth, one without a slash at its end fits no
+folder, and ``!`` excludes a file from its section. Lines that the host ignores are ignored, and named.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase, translate
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -143,7 +144,7 @@ def _is_known(key: str, clusters: Collection[ClusterSpec]) -> bool:
     return key in TOPIC_CONFIGS or any(each.config_rules.is_known_key(key) for each in clusters)
 
 
-_FOLDERS = (".github", ".gitlab", "docs")
+_FOLDERS = (".github", ".gitlab", ".bitbucket", "docs")
 """The folders that may have the file; its patterns begin at their parent."""
 
 _SECTION = re.compile(r"\^?\[(?P<name>[^\]]+)\](?:\[\d+\])?(?P<owners>(?:\s+\S+)*)\s*$")
@@ -151,6 +152,9 @@ _SECTION = re.compile(r"\^?\[(?P<name>[^\]]+)\](?:\[\d+\])?(?P<owners>(?:\s+\S+)
 _WORD = re.compile(r"(?:\\.|[^\s\\])+")
 
 _OWNER = re.compile(r"@@?[\w.-]+(?:/[\w.-]+)*$|[^@\s]+@[^@\s]+$")
+
+_CHOICE = re.compile(r":(?:random|least_busy)\(\d+\)$")
+"""The number of members of a group that Bitbucket asks, after its name."""
 
 
 class _Rule(NamedTuple):
@@ -214,10 +218,10 @@ def _parse_lines(lines: list[str], is_gitlab: bool, ignored: list[str]) -> Itera
             continue
         if is_gitlab and (head := _SECTION.match(text)):
             section = head["name"].strip().lower()
-            defaults.setdefault(section, tuple(head["owners"].split()))
+            defaults[section] = tuple(filter(_OWNER.match, _parse_owners(head["owners"].split())))
             continue
         pattern, *words = _WORD.findall(text)
-        owners = tuple(words[: next((at for at, word in enumerate(words) if word[0] == "#"), len(words))])
+        owners = _parse_owners(words)
         if wrong := _find_problem(pattern, owners, is_gitlab):
             ignored.append(f"{number}: ignored, as the host of the repository does: {wrong}")
             owners = tuple(filter(_OWNER.match, owners))
@@ -228,9 +232,14 @@ def _parse_lines(lines: list[str], is_gitlab: bool, ignored: list[str]) -> Itera
         yield _Rule(section, regex, owners or defaults.get(section, ()), excludes)
 
 
+def _parse_owners(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the owners before a comment."""
+    return tuple(_CHOICE.sub("", word) for word in takewhile(lambda word: word[0] != "#", words))
+
+
 def _find_problem(pattern: str, owners: tuple[str, ...], is_gitlab: bool) -> str:
     if not is_gitlab and (pattern[0] == "!" or "[" in pattern):
-        return f"found {quote(pattern)}; GitHub knows neither ! nor [ ] here"
+        return f"found {quote(pattern)}; only GitLab knows ! and [ ] here"
     wrong = next((each for each in owners if not _OWNER.match(each)), "")
     return f"found {quote(wrong)}, wanted @NAME, @GROUP/TEAM or an address" if wrong else ""
 
@@ -248,7 +257,8 @@ def _translate_part(part: str) -> str:
 def _translate(pattern: str, is_gitlab: bool) -> str:
     """Return the regular expression of a pattern, for paths relative to the root.
 
-    A pattern of a folder fits all below it; one that ends with ``/*`` fits the files directly in it.
+    A pattern of a folder fits all below it, in GitLab's syntax only with a slash at its end. One that ends with ``/*``
+    fits the files directly in it, and in GitLab's syntax ``/**`` is the same.
     """
     body = pattern.strip("/")
     is_anchored = pattern[0] == "/" or (not is_gitlab and "/" in body)
@@ -259,10 +269,13 @@ def _translate(pattern: str, is_gitlab: bool) -> str:
         else:
             parts = re.findall(r"\\.|\[[^\]]+\]|.", step)
             steps.append("".join(map(_translate_part, parts)) + "/")
-    if steps[-1] == "(?:[^/]+/)*":  # all below
+    is_all_below = steps[-1] == "(?:[^/]+/)*"
+    if is_all_below and is_gitlab and pattern[-1] != "/":
+        steps[-1] = "[^/]*/"
+    elif is_all_below:
         return ("" if is_anchored else "(?:.*/)?") + "".join(steps[:-1]) + "."
     regex = ("" if is_anchored else "(?:.*/)?") + "".join(steps).removesuffix("/")
     if pattern[-1] == "/":
         return f"{regex}/"
-    is_shallow = len(steps) > 1 and body.endswith("/*")
+    is_shallow = is_gitlab or (is_anchored and steps[-1] == "[^/]*/")
     return f"{regex}$" if is_shallow else f"{regex}(?:/|$)"

@@ -1,4 +1,4 @@
-"""The owners of files by CODEOWNERS, as GitHub's and GitLab's documentation have them."""
+"""The owners of files by CODEOWNERS, as GitHub, GitLab and Bitbucket have them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ config/db/database-setup.md @docs-team
 !model/db/generated.rb
 ^[Optional]
 *.rb @ruby
-[database] @ignored
+[database] @extra-team
 model/extra.sql
 """
 
@@ -84,7 +84,7 @@ model/extra.sql
         (GITLAB, "x/model/db/a.rb", "@default-owner, @database-team, @ruby"),
         (GITLAB, "model/db/generated.rb", "@default-owner, @ruby"),
         (GITLAB, "config/db/database-setup.md", "@default-owner, @docs-team"),
-        (GITLAB, "model/extra.sql", "@default-owner, @database-team"),
+        (GITLAB, "model/extra.sql", "@default-owner, @extra-team"),
         ("[S]\n*.y[ab]ml @x\n", "a/b.yaml", "@x"),
         ("[S]\n*.y[ab]ml @x\n", "a/b.yml", ""),
         ("[S]\n[!a-c]?.md @x\n", "d1.md", "@x"),
@@ -94,6 +94,21 @@ model/extra.sql
         ("[S]\na[b @x\n", "a[b", "@x"),
         ("[S]\n*.js malformed @valid other\n", "a.js", "@valid"),
         ("\ufeff* @x\n", "a", "@x"),
+        ("/* @x\n", "a", "@x"),
+        ("/* @x\n", "a/b", ""),
+        ("/*/ @x\n", "a/b/c", "@x"),
+        ("* @ws/group:random(2) @x\n", "a", "@ws/group, @x"),
+        ("[S]\n/docs @x\n", "docs/a", ""),
+        ("[S]\n/docs @x\n", "docs", "@x"),
+        ("[S]\ndocs/ @x\n", "a/docs/b/c", "@x"),
+        ("[S]\n/docs/** @x\n", "docs/a", "@x"),
+        ("[S]\n/docs/** @x\n", "docs/a/b", ""),
+        ("[S]\n/docs/**/* @x\n", "docs/a/b", "@x"),
+        ("[S]\n** @x\n", "docs/a/b", "@x"),
+        ("[S] @one\na\n[s] @two\nb\n", "a", "@one"),
+        ("[S] @one\na\n[s] @two\nb\n", "b", "@two"),
+        ("[S] @one\na\n[s]\nb\n", "b", ""),
+        ("[S] @x none # @y\na\n", "a", "@x"),
     ],
 )
 def test_the_last_pattern_that_matches_counts(
@@ -105,7 +120,7 @@ def test_the_last_pattern_that_matches_counts(
     assert load_codeowners("CODEOWNERS").find_owners(file) == owners
 
 
-@pytest.mark.parametrize("place", [".", ".github", ".gitlab", "docs"])
+@pytest.mark.parametrize("place", [".", ".github", ".gitlab", ".bitbucket", "docs"])
 def test_patterns_begin_at_the_root_of_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
