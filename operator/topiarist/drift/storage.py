@@ -38,6 +38,18 @@ def is_remote(path: str) -> bool:
     return bool(_URI.match(path)) and not _FILE_URI.match(path)
 
 
+def is_within(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or is in it; of a URI, by its text."""
+    if is_remote(path) or is_remote(folder):
+        return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
+    return Path(path).resolve().is_relative_to(Path(folder).resolve())
+
+
+def is_same_folder(one: str, other: str) -> bool:
+    """Return whether two paths are one folder; an empty path is none."""
+    return bool(one and other) and is_within(one, other) and is_within(other, one)
+
+
 def is_hidden(path: str) -> bool:
     """Return whether a part of a relative path begins with a dot or an underscore.
 

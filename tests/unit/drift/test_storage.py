@@ -12,7 +12,7 @@ import pytest
 from support.drift.folder_store import STORE, FolderStore
 from support.drift.folder_store import store as store
 from topiarist.drift import storage as module
-from topiarist.drift.storage import Storage, is_hidden
+from topiarist.drift.storage import Storage, is_hidden, is_same_folder, is_within
 from topiarist.errors import Reason, TopiaristError
 
 MISSING = f"{STORE}/missing"
@@ -172,3 +172,22 @@ def test_a_driver_that_is_not_installed_is_named(
         Storage().list_names(address)
     assert raised.value.reason is Reason.PREREQUISITE_MISSING
     assert f"(extra {extra})" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "expected"),
+    [
+        ("a", "a", True),
+        ("a/b", "a/", True),
+        ("ab", "a", False),
+        ("a", "a/b", False),
+        ("s3://b/a/c", "s3://b/a/", True),
+        ("s3://b/ac", "s3://b/a", False),
+        ("a", "s3://b/a", False),
+    ],
+)
+def test_a_path_is_in_a_folder_by_its_parts(path: str, folder: str, expected: bool) -> None:
+    """A folder is in itself; an address is in no local folder."""
+    assert is_within(path, folder) is expected
+    assert is_same_folder(path, folder) is (path.rstrip("/") == folder.rstrip("/"))
+    assert not is_same_folder("", folder)

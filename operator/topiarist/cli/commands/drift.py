@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.cli import options, terminal
+from topiarist.cli.parameters import EXPLICIT_SOURCES
 from topiarist.cli.terminal import Settings
 from topiarist.drift.findings import SEVERITY_RANK, DriftClass, Severity
 from topiarist.errors import Exit, TopiaristError
@@ -38,6 +39,15 @@ if TYPE_CHECKING:
 
 
 _MAX_SHOWN_LINES = 10
+
+_OF_REPAIRS = (
+    *("from_", "id_", "cause", "severity", "class_", "field", "responsible", "manifest"),
+    *("author", "until", "reason", "write"),
+)
+"""Options of ``--fix`` alone, by their names."""
+
+_OF_REPORTS = ("engine", "jobs", "split_by", "webhook", "link_template", "upgrade_to", "baseline")
+"""Options of a report alone, by their names."""
 
 
 class _DriftOptions(Struct, frozen=True):
@@ -257,19 +267,24 @@ def command(**values: Any) -> None:
     """
     from topiarist.cli.drift_tasks import compare_between, fix_findings
     from topiarist.drift.outputs.routing import News, Webhook
-    from topiarist.drift.storage import to_local_path
+    from topiarist.drift.storage import is_same_folder, to_local_path
 
     given = _DriftOptions(**{name: values.pop(name) for name in _DriftOptions.__struct_fields__})
     if given.demo is not None:
         _reject_other_inputs(given, *values["paths"], *values["clusters"])
         given, values["paths"] = _write_demo(given, given.demo)
     settings = options.build_settings(values)
+    if not given.fix:
+        _reject_options(_OF_REPAIRS, "for --fix, which repairs findings of a report")
+    if given.fix or (given.between and not given.out):
+        _reject_options(_OF_REPORTS, "for a report, which --fix and --between without --out do not make")
     if given.between and not given.out:
         raise click.exceptions.Exit(int(compare_between(given, settings)))
     if given.form != "text":
         message = "--format is for --between without --out: a report has all its formats in its folder"
         raise click.UsageError(message)
     if given.fix:
+        _reject_options(("between", "exit_code", "fail_on"), "not for --fix")
         raise click.exceptions.Exit(int(fix_findings(given, settings)))
     _check_inputs(given, settings.selection.text)
     given = replace(
@@ -279,7 +294,11 @@ def command(**values: Any) -> None:
         previous=to_local_path(given.previous),
         history=to_local_path(given.history),
     )
-    webhook = Webhook(given.webhook) if given.webhook else None  # before the work, because its reference may be wrong
+    _check_folders(given, settings)
+    # Live clusters are read at another time in the next run, so that its history has this run.
+    is_repeatable = not (given.live if given.history else is_same_folder(given.previous, given.out))
+    # Before the work, because its reference may be wrong.
+    webhook = Webhook(given.webhook, is_repeatable=is_repeatable) if given.webhook else None
     news = News()
     summary = _report(given, settings, news)
     _log_summary(summary, given.out, settings)
@@ -453,8 +472,9 @@ def _repairs_of(given: _DriftOptions, settings: Settings) -> dict[str, str]:
 def _load_previous(run: Engine, given: _DriftOptions) -> PreviousReport:
     """Return the previous report; none in the first of scheduled runs, which use one command line each time."""
     from topiarist.drift.history import PreviousReport
+    from topiarist.drift.storage import is_same_folder
 
-    is_first = not given.previous or (given.previous == given.out and not run.exists(given.out))
+    is_first = not given.previous or (is_same_folder(given.previous, given.out) and not run.exists(given.out))
     return PreviousReport() if is_first else run.load_previous(given.previous)
 
 
@@ -473,6 +493,38 @@ def _check_inputs(given: _DriftOptions, selection: str) -> None:
         raise click.UsageError(
             f"{selection}: a history takes only complete reports; pass --previous instead of --history"
         )
+
+
+def _reject_options(names: Sequence[str], purpose: str) -> None:
+    """Raise ``UsageError`` if the command line has one of these options."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        if param.name in names and context.get_parameter_source(param.name) in EXPLICIT_SOURCES:
+            raise click.UsageError(f"{param.opts[0]} is {purpose}")
+
+
+def _check_folders(given: _DriftOptions, settings: Settings) -> None:
+    """Raise ``UsageError`` if the report would replace an input, or be a snapshot of the next run."""
+    from topiarist.drift.storage import is_within
+
+    read = {
+        "--snapshots": given.snapshots,
+        "--history": [given.history],
+        "--baseline": [given.baseline],
+        "--codeowners": [given.codeowners],
+        "--clusters": settings.clusters,
+        "--platform": settings.platform,
+        "PATH": settings.paths,
+    }
+    for option, paths in read.items():
+        for path in filter(None, paths):
+            if is_within(path, given.out):
+                message = f"{option}: found {quote(path)}, which is in the folder of --out"
+                raise click.UsageError(f"{message}: each report replaces that folder as a whole")
+    for path in given.snapshots:
+        if is_within(given.out, path):
+            message = f"--out: found {quote(given.out)}, which is in the folder of --snapshots"
+            raise click.UsageError(f"{message}: the next run would read this report as snapshots")
 
 
 def _reject_other_inputs(given: _DriftOptions, *paths: str) -> None:

@@ -110,11 +110,12 @@ def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
 class Webhook:
     """A webhook at the address that ``reference`` names, ``env:NAME`` or ``file:PATH``.
 
-    A user and a password in the address are sent as Basic authentication. Raises ``TopiaristError``: WrongUsage for
-    another reference, CredentialsInvalid for an address that is missing or none.
+    A user and a password in the address are sent as Basic authentication. ``is_repeatable``: another run with the same
+    options has the same news. Raises ``TopiaristError``: WrongUsage for another reference, CredentialsInvalid for an
+    address that is missing or none.
     """
 
-    def __init__(self, reference: str) -> None:
+    def __init__(self, reference: str, *, is_repeatable: bool = True) -> None:
         kind, _, name = reference.partition(":")
         if kind not in ("env", "file") or not name:
             message = "--webhook: wanted env:NAME or file:PATH, because the address is a secret"
@@ -122,6 +123,7 @@ class Webhook:
         file, env = ("", name) if kind == "env" else (name, "")
         self._url = _parse_address(read_secret(SecretReference(file, env, Location("--webhook", 0))), reference)
         self._reference = reference
+        self._is_repeatable = is_repeatable
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message. Raises ``TopiaristError`` (Unreachable) if it is not accepted; the text has no secret."""
@@ -150,6 +152,8 @@ class Webhook:
     def _error(self, why: str) -> TopiaristError:
         where = f"--webhook {self._reference} ({printable(self._url.hostname or '', 200)})"
         hint = "the report is written; to send its news again, repeat the run with the same --previous or --history"
+        if not self._is_repeatable:
+            hint = "the report is written; no later run sends its news: its New and Worse findings, and resolved.jsonl"
         return TopiaristError(Reason.UNREACHABLE, f"{where}: {why}", hint)
 
 

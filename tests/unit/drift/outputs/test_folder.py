@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from topiarist.cli.main import run
 from topiarist.drift.causes import Causes
 from topiarist.drift.compare import LINE_FILES
 from topiarist.drift.outputs import folder as folder_
@@ -136,3 +137,34 @@ def test_an_error_without_a_cause_of_the_system_has_its_text(tmp_path: Path) -> 
         report.add_final_step(fail)
         with pytest.raises(TopiaristError, match=r"cannot be written: no \."):
             report.commit({"asOf": "one"}, Causes(), {})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--history", "report/history"), '--history: found "report/history", which is in the folder of --out'),
+        (("--history", "./report"), '--history: found "./report", which is in the folder of --out'),
+        (("--baseline", "report/known.jsonl"), '--baseline: found "report/known.jsonl", which is in'),
+        (("--codeowners", "report/CODEOWNERS"), "--codeowners: found"),
+        (("--clusters", "report/clusters.yaml"), "--clusters: found"),
+        (("report/topics",), 'PATH: found "report/topics", which is in'),
+        (("--snapshots", "report/x.jsonl"), '--snapshots: found "report/x.jsonl", which is in'),
+        (("--out", "snapshots/report"), '--out: found "snapshots/report", which is in the folder of --snapshots'),
+        (
+            ("--out", "s3://fleet/x", "--history", "s3://fleet/x/history"),
+            '--history: found "s3://fleet/x/history", which is in the folder of --out',
+        ),
+    ],
+)
+def test_a_report_replaces_no_input(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    message: str,
+) -> None:
+    """A folder that a report replaces has nothing that a run reads, such as its history of all earlier runs."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["drift", "topics", "--snapshots", "snapshots", "--out", "report", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -196,6 +196,17 @@ def test_a_refusal_is_named(
     assert len(read_rows(tmp_path / "report")) == 3
 
 
+def test_a_refusal_says_which_news_no_later_run_sends(
+    fleet: Path, tmp_path: Path, listener: Listener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A report that replaces the previous one has its news alone: the next run has others."""
+    listener.answers.append((500, ""))
+    out = tmp_path / "report"
+    assert run_drift(fleet, out, "-q", "--webhook", "env:HOOK", "--previous", f"{out}/") == 1
+    hint = "the report is written; no later run sends its news: its New and Worse findings, and resolved.jsonl"
+    assert f"    {hint}\n" in capsys.readouterr().err
+
+
 def test_a_silent_webhook_ends_in_time(
     fleet: Path, tmp_path: Path, listener: Listener, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
