@@ -24,7 +24,7 @@ from topiarist.cli import formats, terminal
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
-from topiarist.text import format_count, printable, printable_path, quote
+from topiarist.text import format_count, list_first, printable, printable_path, quote
 
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
@@ -72,6 +72,8 @@ def _check_options(given: Any) -> None:
             raise click.UsageError(f"--until: found {given.until}, wanted a day such as 2027-03-31")
     if given.write and given.fix != "manifest":
         raise click.UsageError("--write is for --fix manifest")
+    if given.write and given.out:
+        raise click.UsageError("pass either --write, which edits the files, or --out with a file for the diff")
 
 
 def _select(given: Any, settings: Settings) -> list[FindingRow]:
@@ -110,15 +112,23 @@ def _log_absent(option: str, given: Iterable[str], found: Collection[str]) -> No
 
 
 def _load(settings: Settings, *, offline: bool = False) -> RunInputs:
+    """Return the manifests; ``offline``, for their edit, without the invalid ones, if none may be that of a cluster."""
     from topiarist.runs.inputs import load_manifests
 
     listener = terminal.TerminalListener(settings)
-    return load_manifests(replace(settings, topic=(), selector=""), listener, offline=offline)
+    settings = replace(settings, topic=(), selector="")
+    inputs = load_manifests(settings, listener, offline=offline, skip_invalid=offline)
+    # A value that all known clusters have would be set for an unknown one too.
+    if found := {each.place.file for each in inputs.invalid_documents if each.kind in ("", "Cluster")}:
+        names = list_first([*map(printable_path, sorted(found))], 3)
+        message = f"{names}: an invalid document may be a Cluster, so it is not known which clusters have a value"
+        raise TopiaristError(Reason.INVALID_MANIFEST, message, "correct its errors first")
+    return inputs
 
 
 def _plan(given: Any, settings: Settings, rows: Sequence[FindingRow]) -> Exit:
     from topiarist.adapters.atomic_files import write_file
-    from topiarist.drift.repair import keep_findings
+    from topiarist.drift.repair import Unfixed, keep_findings
     from topiarist.runs.sessions import ClusterSessions
 
     settings = replace(settings, snapshot="".join(given.snapshots))
@@ -131,6 +141,8 @@ def _plan(given: Any, settings: Settings, rows: Sequence[FindingRow]) -> Exit:
             kept, others = keep_findings(plan, [row for row in rows if row["cluster"] == plan.cluster])
             plans.append(inputs.filter_plan(kept, settings))
             unfixed += others
+    why = "it concerns a document, or a cluster for which the manifests have no topic"
+    unfixed += [Unfixed(row, why) for row in rows if row["cluster"] not in targeted]
     _log_unfixed(unfixed)
     if given.out:
         write_file(given.out, formats.encode_plan_file(plans, fleet.errors))
@@ -140,19 +152,22 @@ def _plan(given: Any, settings: Settings, rows: Sequence[FindingRow]) -> Exit:
 
 def _fix_manifests(given: Any, settings: Settings, rows: Sequence[FindingRow]) -> Exit:
     from topiarist.adapters.atomic_files import write_file
+    from topiarist.drift.exceptions import find_unjudged_topics
     from topiarist.drift.repair import edit_manifests
 
     # The other clusters of a topic decide whether a value can be set where it is, also if --cluster selects one.
-    edits, unfixed = edit_manifests(_load(replace(settings, cluster=None), offline=True).desired, rows)
+    inputs = _load(replace(settings, cluster=None), offline=True)
+    edits, unfixed = edit_manifests(inputs.desired, rows, find_unjudged_topics(inputs.invalid_documents))
     _log_unfixed(unfixed)
+    done = Exit.ERROR if inputs.invalid_documents else Exit.DONE
     if given.write:
         for edit in edits:
             write_file(edit.name, edit.after)
             terminal.log(terminal.sanitize_lines(f"{edit.name}: written"))
-        return Exit.DONE
+        return done
     diff = "".join(line for edit in edits for line in _diff(edit.name, edit.before, edit.after))
     _print_or_write(given.out, diff)
-    return Exit.DONE
+    return done
 
 
 def _diff(name: str, before: str, after: str) -> Iterable[str]:
@@ -212,7 +227,8 @@ def compare_between(given: Any, settings: Settings) -> Exit:
         message = "--between without --out prints a comparison: give no --previous, --history, --fix or --fail-on"
         raise click.UsageError(message)
     settings = replace(settings, snapshot="".join(given.snapshots))
-    desired = _load_desired(settings)
+    inputs = _load_inputs(settings)
+    desired = inputs.desired if inputs else None
     clusters = {name: _find_cluster(name, desired) for name in names}
     require_addresses(clusters, settings)
     with ClusterSessions(clusters, settings, terminal.TerminalListener(settings), keep_open=False) as fleet:
@@ -224,6 +240,8 @@ def compare_between(given: Any, settings: Settings) -> Exit:
     shown = rows if settings.selection.text else [row for row in rows if row.differs]
     teams = _find_teams(names, desired, RowOptions(owner_label=given.owner_label, codeowners=_load_owners(given)))
     terminal.print_result(BETWEEN_FORMATS[given.form](make_comparison(names, rows, shown, teams)))
+    if inputs and inputs.invalid_documents:
+        return Exit.ERROR
     return Exit.CHANGES if given.exit_code and any(row.differs for row in rows) else Exit.DONE
 
 
@@ -301,8 +319,8 @@ def _read_inputs(
         yield read_snapshot(*lines, cluster, EqualTopics(), CachingReader()) if lines else ClusterInput(name)
 
 
-def _load_desired(settings: Settings) -> Desired | None:
-    """Return what the manifests say; None if there are none, and snapshots are compared."""
+def _load_inputs(settings: Settings) -> RunInputs | None:
+    """Return the valid manifests, and report the errors of others; None without any, if snapshots are compared."""
     from topiarist.runs.inputs import load_if_given
 
     if settings.snapshot and not settings.paths and not settings.clusters:
@@ -310,7 +328,7 @@ def _load_desired(settings: Settings) -> Desired | None:
             raise click.UsageError("--selector selects by labels of manifests: give the files or folders with them")
         return None
     listener = terminal.TerminalListener(settings)
-    return load_if_given(replace(settings, topic=(), selector=""), listener, with_policies=False).desired
+    return load_if_given(replace(settings, topic=(), selector=""), listener, with_policies=False)
 
 
 def _find_cluster(name: str, desired: Desired | None) -> ClusterSpec:

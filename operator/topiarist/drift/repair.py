@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -100,17 +100,22 @@ class _Override(NamedTuple):
     first: int
 
 
-def edit_manifests(desired: Desired, rows: Iterable[FindingRow]) -> tuple[list[FileEdit], list[Unfixed]]:
+def edit_manifests(
+    desired: Desired, rows: Iterable[FindingRow], invalid_topics: Collection[str] = ()
+) -> tuple[list[FileEdit], list[Unfixed]]:
     """Return the files in which the manifests have the values of the clusters, and the findings that need a person.
 
     A value that all clusters of a topic have is set where it is; one that only some have becomes an override for these.
+    ``invalid_topics`` are the names in Kafka that invalid manifests may declare.
     """
     targets: defaultdict[_Target, list[tuple[FindingRow, TopicSpec]]] = defaultdict(list)
     unfixed: list[Unfixed] = []
     for row in rows:
         spec = find_spec(desired.specs.get(row["cluster"], ()), row["topic"])
         path = _path_of(row)
-        if spec is None or path is None:
+        if spec is None and row["topic"] in invalid_topics:
+            unfixed.append(Unfixed(row, "its manifest is invalid: correct its errors first"))
+        elif spec is None or path is None:
             unfixed.append(Unfixed(row, _why_no_edit(row)))
         else:
             targets[_Target(cast(Document, spec.manifest.source), path, row["actual"])].append((row, spec))

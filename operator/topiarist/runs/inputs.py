@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from topiarist.adapters.manifests.loader import InvalidDocument, Loaded, find_do
 from topiarist.desired import parse
 from topiarist.desired.resolve import MAX_LISTED, Desired, resolve, select_with_groups, unknown_cluster_hint
 from topiarist.desired.shared_specs import duplicate_document_errors, index_clusters
-from topiarist.errors import Diagnostic, InvalidManifests, Reason
+from topiarist.errors import Diagnostic, InvalidManifests, Reason, TopiaristError
 from topiarist.filters.chain import PlanFilter, PolicyResult, apply_filters, keep_all, limit_moves
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.kafka.types import matches_any
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 # Documents that are left out of a run because they are invalid, so that the rest of the manifests can be used.
 #
-# ``drift`` does so: a report of a fleet without one manifest is worth more than no report. All
-# other commands stop at the first invalid document, because they write or check.
+# ``drift`` and the commands that only show do so, and end with exit code 1: a report of a fleet without one manifest is
+# worth more than no report. All other commands stop at the first invalid document, because they write or check.
 
 
 class Documents(Struct):
@@ -79,7 +79,9 @@ class Documents(Struct):
             if "clusters" not in each.spec and "clusterSelector" not in each.spec
         )
 
-    def leave_out_invalid(self, only_cluster: str | None, *, require_addresses: bool) -> Desired:
+    def leave_out_invalid(
+        self, resolve_documents: Callable[[], Desired], only_cluster: str | None, *, require_addresses: bool
+    ) -> Desired:
         """Leave out the documents that have errors, alone or together with others; their errors are then ``invalid``.
 
         Returns what the documents that are left resolve to. Raises ``InvalidManifests`` with every error if no Cluster
@@ -90,9 +92,7 @@ class Documents(Struct):
         while True:
             if only_cluster is not None and only_cluster not in self.clusters:
                 raise InvalidManifests([*self.errors], self.loaded.suppressed_count)
-            desired = resolve(
-                self.topics, self.clusters, only_cluster=only_cluster, invalid_clusters=self.invalid_clusters
-            )
+            desired = resolve_documents()
             found = {*desired.errors}
             if require_addresses:
                 found.update(_find_missing_addresses(desired.targeted_clusters))
@@ -210,12 +210,9 @@ def load_manifests(
     loaded = documents.loaded
     exceptions, rules = _parse_drift_documents(documents)
     policies = [parse.parse_policy(each) for each in loaded.manifests if with_policies and each.kind == "Policy"]
-    if skip_invalid:
-        desired = documents.leave_out_invalid(settings.cluster, require_addresses=not settings.snapshot)
-        if left_out := [error for document in documents.invalid for error in document.errors]:
-            listener.on_error(InvalidManifests(left_out, loaded.suppressed_count))
-    else:
-        desired = resolve(
+
+    def resolve_documents() -> Desired:
+        return resolve(
             documents.topics,
             documents.clusters,
             only_cluster=settings.cluster,
@@ -223,6 +220,14 @@ def load_manifests(
             invalid_clusters=documents.invalid_clusters,
             unchecked_parts="defaults and policies" if policies else "defaults",
         )
+
+    if skip_invalid:
+        require_addresses = not settings.snapshot and not offline
+        desired = documents.leave_out_invalid(resolve_documents, settings.cluster, require_addresses=require_addresses)
+        if left_out := [error for document in documents.invalid for error in document.errors]:
+            listener.on_error(InvalidManifests(left_out, loaded.suppressed_count))
+    else:
+        desired = resolve_documents()
     result = _evaluate_policies(policies, desired, documents.clusters, validate_only=offline)
     limits = LimitFilter(policies, desired)  # all topics count, also those that the run does not select
     found = [*_judge(documents, desired, settings, offline=offline)]
@@ -392,14 +397,24 @@ def load_clusters(settings: RunSettings, listener: RunListener = SILENT) -> Mapp
 def load_if_given(settings: RunSettings, listener: RunListener, *, with_policies: bool = True) -> RunInputs:
     """Return the specs of a run's manifests; without manifests, no specs for every cluster of the run.
 
-    See ``load_manifests`` for ``with_policies``. ``listener`` gets nothing about manifests of topics: warnings about a
-    whole folder do not concern a command that only shows.
+    See ``load_manifests`` for ``with_policies``. Invalid documents are left out: the caller ends with exit code 1.
+    ``listener`` gets nothing else about manifests of topics: warnings about a whole folder do not concern a command
+    that only shows.
     """
     if not settings.paths:
         return RunInputs.without_topics(load_clusters(settings, listener))
-    silent = RunListener()
-    silent.owns_process = listener.owns_process
-    return load_manifests(settings, silent, with_policies=with_policies)
+    return load_manifests(settings, _ErrorListener(listener), with_policies=with_policies, skip_invalid=True)
+
+
+class _ErrorListener(RunListener):
+    """A listener that passes on only the errors."""
+
+    def __init__(self, listener: RunListener) -> None:
+        self.owns_process = listener.owns_process
+        self._listener = listener
+
+    def on_error(self, error: TopiaristError, cluster: str = "") -> None:
+        self._listener.on_error(error, cluster)
 
 
 def require_addresses(clusters: Mapping[str, ClusterSpec], settings: RunSettings) -> None:

@@ -27,6 +27,7 @@ from topiarist.drift.findings import FindingSelection, finding_id
 from topiarist.drift.repair import make_exceptions
 from topiarist.errors import Exit
 from topiarist.model.state import OwnershipRecord
+from topiarist.text import printable_path
 
 WEEK, MONTH = "604800000", "2592000000"
 BOTH = ["eu", "us"]
@@ -235,6 +236,88 @@ def test_every_command_runs_as_it_is_printed(fleet: Path, capsys: pytest.Capture
         assert program == "topiarist"
         assert run(words) == 0, row["command"]
         assert row["topic"] in capsys.readouterr().out
+
+
+def test_an_invalid_manifest_does_not_stop_the_commands_of_other_findings(
+    fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands that show, and the edit of the manifests, leave an invalid document out, name it, and end with 1."""
+    broken = topic_document("payments", BOTH, partitions="three")
+    (fleet / "broken.yaml").write_text(broken)
+    assert run_drift(fleet, fleet.parent / "report", "-q") == 1
+    row = next(row for row in read_rows(fleet.parent / "report") if row["topic"] == "clicks")
+    capsys.readouterr()
+    snapshots = str(fleet.parent / "snapshots")
+    for words in (
+        shlex.split(row["command"])[1:],
+        ["list", str(fleet), "--snapshot", snapshots, "--topic", "clicks"],
+        ["drift", str(fleet), "--between", "eu,us", "--topic", "clicks", "--snapshots", snapshots],
+        ["drift", str(fleet), "--from", str(fleet.parent / "report"), "--fix", "manifest", "--id", row["id"]],
+    ):
+        assert run(words) == 1, words
+        said = capsys.readouterr()
+        assert "clicks" in said.out, words
+        assert said.err.startswith(f"{fleet / 'broken.yaml'}:"), words
+    assert fix(fleet, "plan", "--id", row["id"], "--snapshots", snapshots) == 1
+    assert "clicks" not in capsys.readouterr().out
+
+
+def test_an_invalid_document_that_may_be_a_cluster_stops_an_edit(
+    fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A value is set for all clusters of a topic only if all are known."""
+    place = fleet / "cluster.yaml"
+    place.write_text('{"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "ap"}, "spec": 1}')
+    assert fix(fleet, "manifest", "--topic", "clicks") == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"error: {printable_path(place)}: an invalid document may be a Cluster" in said.err
+
+
+def test_a_finding_about_an_invalid_manifest_says_so(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A manifest that has become invalid since the report has no place for a value."""
+    place = fleet / "all.yaml"
+    place.write_text(place.read_text().replace('"name": "clicks"', '"name": "clicks", "labels": 1', 1))
+    assert fix(fleet, "manifest", "--topic", "clicks", "--cluster", "eu") == 1
+    why = "clicks on eu: config.retention.ms: its manifest is invalid: correct its errors first\n"
+    assert why in capsys.readouterr().err
+
+
+def test_a_plan_names_findings_that_are_on_none_of_its_clusters(
+    fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Findings about a document, or a cluster without a topic in the manifests, are named as well."""
+    report = fleet.parent / "report" / "findings.jsonl"
+    rows = [json.loads(line) for line in report.read_text().splitlines()][:2]
+    for row, cluster in zip(rows, ("", "gone"), strict=True):
+        row["cluster"] = cluster
+    report.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert fix(fleet, "plan", "--snapshots", str(fleet.parent / "snapshots")) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("not repaired")]
+    assert len(said) == 2
+    assert all(line.endswith("a cluster for which the manifests have no topic") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--severity", "High"), "--severity is for --fix, which repairs findings of a report"),
+        (("--from", "report"), "--from is for --fix,"),
+        (("--from", "report", "--fix", "plan", "--webhook", "env:HOOK"), "--webhook is for a report,"),
+        (("--from", "report", "--fix", "plan", "--exit-code"), "--exit-code is not for --fix"),
+        (
+            ("--between", "eu,us", "--snapshots", "snapshots", "--split-by", "responsible"),
+            "--split-by is for a report,",
+        ),
+        (("--from", "report", "--fix", "manifest", "--write", "--out", "x"), "pass either --write,"),
+    ],
+)
+def test_an_option_of_another_task_is_refused(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No option is ignored: a report has all findings, and a repair sends and counts none."""
+    assert run(["drift", "topics", *words]) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

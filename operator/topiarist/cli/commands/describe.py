@@ -164,7 +164,7 @@ def command(topic: str, form: str, **values: Any) -> None:
         # Text output omits an unknown topic, because stderr has named it; a program gets every requested topic.
         shown = [each for asked, each in descriptions if not known_queries.isdisjoint(asked) or form != "text"]
         terminal.print_result(formats.DESCRIPTION_FORMATS[form](topic, shown, settings))
-    done = known_queries.issuperset(words) and sessions.error_code is Exit.DONE
+    done = known_queries.issuperset(words) and sessions.error_code is Exit.DONE and not inputs.invalid_documents
     raise click.exceptions.Exit(int(Exit.DONE if done else Exit.ERROR))
 
 

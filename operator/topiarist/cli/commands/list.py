@@ -115,9 +115,12 @@ def _open_clusters(settings: Settings) -> tuple[Desired, ClusterSessions]:
     from topiarist.runs.sessions import ClusterSessions
 
     listener = terminal.TerminalListener(settings)
-    desired = load_if_given(settings, listener, with_policies=False).desired
+    inputs = load_if_given(settings, listener, with_policies=False)
+    desired = inputs.desired
     require_addresses(desired.clusters, settings)
-    return desired, ClusterSessions(desired.clusters, settings, listener, keep_open=False)
+    fleet = ClusterSessions(desired.clusters, settings, listener, keep_open=False)
+    fleet.error_code = Exit.ERROR if inputs.invalid_documents else Exit.DONE
+    return desired, fleet
 
 
 def _parse_states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
