@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,11 @@ class World:
             names = {name for name, _ in reader.requests}
         assert not names & {"FindCoordinator", "Fetch", "JoinGroup", "CreateTopics"}
         return found
+
+    def create(self, topics: Mapping[str, Sequence[Sequence[int]]]) -> None:
+        """Create topics, and wait until the broker that the reader asks has learned of them."""
+        assert self.clients.create(topics) == {}
+        self.wait_for(lambda found: topics.keys() <= found.topics.keys(), *topics)
 
     def wait_for(self, condition: Callable[[UsageRead], bool], *topics: str) -> UsageRead:
         """Return the usage of topics once a condition holds: a group needs some seconds to assign."""
@@ -117,7 +122,7 @@ def test_a_cluster_without_groups_stays_without_their_topic(kraft: KraftFixture)
 def test_members_of_every_kind_are_readers(world: World) -> None:
     """Classic, consumer and share groups, and one that subscribes to a pattern, are found with their members."""
     names = ("u-classic", "u-next", "u-share", "u-pattern", "u-idle")
-    assert world.clients.create(dict.fromkeys(names, ((1,), (2,)))) == {}
+    world.create(dict.fromkeys(names, ((1,), (2,))))
     with (
         world.clients.member("g-classic", ["u-classic"]),
         world.clients.member("g-next", ["u-next"], protocol="consumer"),
@@ -136,7 +141,7 @@ def test_members_of_every_kind_are_readers(world: World) -> None:
 def test_a_snapshot_knows_what_was_written_and_read_since_the_last_one(world: World) -> None:
     """The second snapshot folds the first: a write and a commit are used, a quiet topic is not seen, ids are kept."""
     names = ("s-written", "s-read", "s-quiet")
-    assert world.clients.create(dict.fromkeys(names, ((1,),))) == {}
+    world.create(dict.fromkeys(names, ((1,),)))
     world.clients.produce(dict.fromkeys(names, 1), "x" * 500)
     world.clients.consume_as_group("batch", ["s-read"])
     world.declare()
@@ -178,7 +183,7 @@ def test_a_snapshot_that_is_not_older_is_refused(world: World) -> None:
 
 def test_the_deletion_of_a_topic_in_use_is_refused_by_plan_and_apply(world: World) -> None:
     """A member refuses the deletion; the exact name of the topic allows it, and no pattern does."""
-    assert world.clients.create({"d-used": ((1,),), "d-free": ((2,),)}) == {}
+    world.create({"d-used": ((1,),), "d-free": ((2,),)})
     world.declare("d-used", "d-free")
     take = ["--adopt", "d-*", "--take-ownership", "d-*"]
     adopt = [document("Topic", name, partitions=1, replicationFactor=1) for name in ("d-used", "d-free")]
@@ -202,7 +207,7 @@ def test_the_deletion_of_a_topic_in_use_is_refused_by_plan_and_apply(world: Worl
 def test_a_consumer_that_joins_after_the_plan_stops_the_deletion(world: World) -> None:
     """The topic is looked at again directly before its deletion, and a record that was written stops it too."""
     for name in ("j-member", "j-written"):
-        assert world.clients.create({name: ((1,),)}) == {}
+        world.create({name: ((1,),)})
     with open_cluster(world.spec, owner="default") as port:
         state = port.read()
         specs = [topic_spec(name, partitions=1, replicationFactor=1) for name in ("j-member", "j-written")]
@@ -362,7 +367,7 @@ def raw_member(world: World, group: str, protocol_type: str, metadata: bytes) ->
 
 def test_members_that_do_not_say_what_they_read_leave_it_open(world: World) -> None:
     """Workers of Kafka Connect read nothing as this group. Other unreadable subscriptions make readers unknown."""
-    assert world.clients.create({"o-topic": ((1,),)}) == {}
+    world.create({"o-topic": ((1,),)})
     with raw_member(world, "connect-cluster", "connect", b"\0\1opaque"):
         assert world.read("o-topic").evidence.knows_readers
     with raw_member(world, "odd", "consumer", b"\0\1opaque"):
@@ -374,7 +379,7 @@ def test_members_that_do_not_say_what_they_read_leave_it_open(world: World) -> N
 
 def test_any_id_of_a_group_is_kept_and_shown_without_harm(world: World) -> None:
     """An id may have control characters, Markdown and 10,000 characters: a snapshot keeps it, a plan cuts it."""
-    assert world.clients.create({"i-topic": ((1,),)}) == {}
+    world.create({"i-topic": ((1,),)})
     evil = "\x1b[2J`</details>@all " + "x" * 10_000
     world.declare("i-topic")
     subscription = struct.pack(">hih", 0, 1, 7) + b"i-topic" + struct.pack(">i", -1)
@@ -392,14 +397,14 @@ def test_any_id_of_a_group_is_kept_and_shown_without_harm(world: World) -> None:
 def test_a_topic_between_two_snapshots_may_be_another_or_grow(world: World) -> None:
     """A recreated topic begins anew, added partitions are no write, and a look without usage ends the history."""
     names = ("b-again", "b-grown")
-    assert world.clients.create(dict.fromkeys(names, ((1,),))) == {}
+    world.create(dict.fromkeys(names, ((1,),)))
     world.clients.produce(dict.fromkeys(names, 1), "x")
     world.declare()
     out = ["--out", str(world.folder / "snapshots")]
     world.run("snapshot", *out, "--evidence")
     world.clients.delete(["b-again"])
     world.kafka.wait(lambda: world.clients.describe(["b-again"])["b-again"] is None, "deletion")
-    assert world.clients.create({"b-again": ((2,),)}) == {}
+    world.create({"b-again": ((2,),)})
     world.clients.produce({"b-again": 1}, "x")
     world.clients.grow({"b-grown": 3})
     world.kafka.wait(lambda: None not in world.read("b-grown").topics["b-grown"].ends, "partitions")
@@ -418,7 +423,7 @@ def test_a_topic_between_two_snapshots_may_be_another_or_grow(world: World) -> N
 
 def test_a_look_that_takes_too_long_is_incomplete_and_no_error(world: World) -> None:
     """After the time limit nothing more is asked, and what is missing is not known."""
-    assert world.clients.create({"l-topic": ((1,),)}) == {}
+    world.create({"l-topic": ((1,),)})
     with KafkaUsageReader(KafkaAccess(world.kafka.bootstrap), time_limit=0.0) as reader:
         found = reader.read(["l-topic"])
     assert (found.evidence.brokers_answered, found.evidence.groups_complete) == (0, False)

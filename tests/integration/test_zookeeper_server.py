@@ -36,6 +36,16 @@ def fake_java(folder: Path, said: str) -> None:
     java.chmod(0o755)
 
 
+def test_ports_are_not_given_twice_and_not_to_outgoing_connections() -> None:
+    """A port stays free between its choice and its use: clients get higher ones, and bound ones are skipped."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", free_port()))
+        ports = [free_port() for _ in range(5_000)]
+        assert other.getsockname()[1] not in ports
+    assert len({*ports}) == len(ports)
+    assert 20_000 <= min(ports) <= max(ports) < 32_768
+
+
 @pytest.mark.slow
 def test_it_serves_on_loopback_and_leaves_nothing_behind() -> None:
     """A started server accepts writes; after the end its process and its folder do not exist any more."""

@@ -9,13 +9,17 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import os
+import random
 import re
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Self
 
@@ -130,12 +134,27 @@ class SupervisedProcess:
             running.wait()
 
 
+_PORTS = range(20_000, 32_768)
+"""Below the ports that systems give to outgoing connections, which could take a port between its choice and its use."""
+
+
+@cache
+def _ports_of_process(_: int) -> Iterator[int]:
+    """Return the ports, again and again, from a place of its own for each process."""
+    start = random.SystemRandom().choice(_PORTS)
+    return cycle((*range(start, _PORTS.stop), *range(_PORTS.start, start)))
+
+
 def free_port() -> int:
-    """Return an unused port of the loopback address; another process may bind it first."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return an unused port of the loopback address that this process was not given lately.
+
+    Another process may bind it first.
+    """
+    for port in islice(_ports_of_process(os.getpid()), len(_PORTS)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise TopiaristError(Reason.UNREACHABLE, f"no port from {_PORTS.start} to {_PORTS.stop - 1} of 127.0.0.1 is free")
 
 
 MIN_JAVA_VERSION = 17
