@@ -254,6 +254,23 @@ CASES = {
         ("file.yaml:1: hello: found no mapping here", "file.yaml:5: items.0 5: found no mapping here"),
         ("is no topic",),
     ),
+    "documents of other formats": Case(
+        "strimzi",
+        "meta: {name: a}\nspec: {partitions: 1}\n---\n{context: c, projects: []}\n---\ntopics: {a: {partitions: 1}}\n"
+        f"---\nasyncapi: 3.0.0\n---\n{_strimzi()}",
+        {"orders": {"partitions": 3, "replicationFactor": 3}},
+        tuple(f"a document of {it}: import it as {it}" for it in ("topicctl", "julie", "kafka-gitops", "asyncapi")),
+        ("of no name",),
+    ),
+    "resources where the format has none": Case(
+        "topicctl",
+        "apiVersion: v1\nkind: topic\nmetadata: {name: a}\n---\n"
+        "{apiVersion: v1, kind: List, items: [{apiVersion: kafka.strimzi.io/v1, kind: KafkaTopic}]}\n---\n"
+        "meta: {name: a}\nspec: {partitions: 6}\n",
+        {"a": {"partitions": 6}},
+        ("a topic of v1, which is not imported", "a KafkaTopic of kafka.strimzi.io: import it as strimzi"),
+        ("found no name",),
+    ),
     "anchors and merge keys": Case(
         "topicctl",
         "x-sizes: &sizes {partitions: 3, replicationFactor: 2}\nmeta: {name: a}\nspec: {<<: *sizes, partitions: 6}\n",
@@ -729,6 +746,10 @@ def test_a_cluster_that_no_topic_names_is_said(tmp_path: Path, monkeypatch: pyte
     assert "--cluster test has no effect: each topic names a cluster; give FOUND=NAME for it\n" in found.err
     assert _specs(found)["a"]["clusters"] == ["east"]
     assert "no effect" not in run_topiarist("import", "topicctl", "file.yaml", "--cluster", "east=prod").err
+    for option in ("A_B", "east=A_B"):
+        refused = run_topiarist("import", "topicctl", "file.yaml", "--cluster", option)
+        assert (refused.code, refused.out) == (Exit.USAGE, "")
+        assert "'--cluster': found \"A_B\", wanted a DNS name" in refused.err
 
 
 def test_what_a_server_sets_is_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

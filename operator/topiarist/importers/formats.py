@@ -28,7 +28,7 @@ from topiarist.importers.topic import (
     read_whole_number,
     template_reason,
 )
-from topiarist.schema.explain import IMPORTERS
+from topiarist.schema.explain import IMPORTERS, find_form
 
 # Topics of kafka-gitops: one state file, which may name a second file with the topics.
 
@@ -527,10 +527,19 @@ def import_documents(
 
 
 def _select_own(name: str, documents: Iterable[ForeignDocument], left_out: list[LeftOut]) -> Iterator[ForeignDocument]:
-    """Yield documents without those that are topics of Kubernetes, where the format has another form."""
+    """Yield documents without those of another format, which are left out and named."""
     for document in documents:
-        body = document.body if isinstance(document.body, Mapping) and name not in IMPORTERS.values() else {}
-        if reason := describe_other(*(str(body.get(field, "")) for field in ("kind", "apiVersion"))):
-            Fields(document, left_out).refuse(reason)
+        body = document.body if isinstance(document.body, Mapping) else {}
+        items = body.get("items")
+        if body.get("kind") == "List" and isinstance(items, list) and items and isinstance(items[0], Mapping):
+            body = items[0]
+        kind, version = (str(body.get(field) or "") for field in ("kind", "apiVersion"))
+        form = "" if version else find_form(body)
+        if form not in ("", name):
+            reason = f"a document of {form}: import it as {form}"
+        elif kind and version and name not in IMPORTERS.values():
+            reason = describe_other(kind, version) or f"a {kind} of {version}, which is not imported"
         else:
             yield document
+            continue
+        Fields(document, left_out).refuse(reason)

@@ -554,7 +554,7 @@ def foreign_document_error(body: Any) -> SchemaError | None:
         return SchemaError((), "found no mapping, wanted a document with apiVersion and kind")
     version, kind, items = body.get("apiVersion"), body.get("kind"), body.get("items")
     if not isinstance(version, str) or not version:
-        form = next((form for fields, form in _WITHOUT_API_VERSION if fields <= body.keys()), "")
+        form = find_form(body)
         hint = f"a topiarist document starts with apiVersion: {load.API_VERSION}"
         hint = f"{hint}; {_import_hint(form)}" if form else hint
         return _missing_field_error(body, "apiVersion", "found a document without apiVersion", hint)
@@ -569,6 +569,11 @@ def foreign_document_error(body: Any) -> SchemaError | None:
             if item.get("kind") in _TOPIC_KINDS:
                 return _topic_error(("items",), str(item.get("apiVersion")), item["kind"])
     return None
+
+
+def find_form(body: Mapping[str, Any]) -> str:
+    """Return the format of the importer for a document without ``apiVersion``; empty text if it is of none."""
+    return next((form for fields, form in _WITHOUT_API_VERSION if fields <= body.keys()), "")
 
 
 def close_kind(kind: object) -> str:

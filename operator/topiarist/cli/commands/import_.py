@@ -20,10 +20,15 @@ from topiarist.cli import options, terminal
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Reason, TopiaristError
 from topiarist.importers.formats import FORMATS, ImportResult, import_documents
 from topiarist.importers.topic import ForeignDocument, find_differences
+from topiarist.schema import check
+from topiarist.schema.load import API_VERSION
 from topiarist.text import format_count, printable, quote
 
 _ITEM = re.compile(r"^(?:items\.)?[0-9]+\.|(?<=^channels\.).*\.(?=[^.]+$)")
 """The part of a path that leads to a resource in a list, or to a channel."""
+
+_CLUSTER = {"apiVersion": API_VERSION, "kind": "Cluster", "spec": {"kafka": {"bootstrapServers": "b:9092"}}}
+"""A Cluster document without its metadata."""
 
 
 def _parse_clusters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -33,6 +38,8 @@ def _parse_clusters(_ctx: click.Context, _param: click.Parameter, values: tuple[
         found, _, name = value.rpartition("=")
         if not name or found in clusters:
             raise click.BadParameter(f"found {quote(value)}, wanted NAME once, or FOUND=NAME once for each name found")
+        for problem in check.check({**_CLUSTER, "metadata": {"name": name}}):
+            raise click.BadParameter(problem.message.partition(": ")[2])
         clusters[found] = name
     return clusters
 
