@@ -104,6 +104,19 @@ def test_data_loss_is_answered_for_by_its_number(cluster: SimulatedKafka, manife
     assert code == 0
 
 
+@pytest.mark.parametrize("form", ["text", "github"])
+def test_text_in_any_encoding_of_the_locale(manifests: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output to a file or a pipe is UTF-8, as documents are; a terminal shows escapes for what it cannot."""
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    (manifests / "orders.yaml").write_text(ORDERS.format(retention=1).replace("orders", "7\u03bc"))
+    command = [sys.executable, "-m", "topiarist", "validate", str(manifests), "--format", form]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert 'found "7\u03bc"' in (done.stdout + done.stderr).decode()
+    shown, code = typed(command)
+    assert 'found "7\\u03bc"' in shown
+    assert done.returncode == code == 1
+
+
 def test_without_a_terminal_somebody_must_have_said_yes(cluster: SimulatedKafka, manifests: Path) -> None:
     """Without a terminal there is no prompt: a usage error before anything is read."""
     done = subprocess.run(

@@ -103,16 +103,17 @@ def replace_standard_streams() -> tuple[StandardStream, StandardStream]:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     output, errors = StandardStream(1), StandardStream(2)
     sys.stdout = _open_text_stream(output, sys.stdout)
-    sys.stderr = _open_text_stream(errors, sys.stderr, "backslashreplace")
+    sys.stderr = _open_text_stream(errors, sys.stderr)
     return output, errors
 
 
-def _open_text_stream(stream: StandardStream, previous: TextIO | None, errors: str = "strict") -> TextIO:
-    """Return the stream for text, encoded as the previous stream."""
-    encoding = previous.encoding if previous is not None else "utf-8"
-    lines = stream.isatty() or not stream.is_output
-    errors = (previous.errors if previous is not None else None) or errors
-    return io.TextIOWrapper(io.BufferedWriter(stream, _BUFFER_BYTES), encoding, errors, line_buffering=lines)
+def _open_text_stream(stream: StandardStream, previous: TextIO | None) -> TextIO:
+    """Return the stream for text: UTF-8, as documents are; at a terminal its encoding, and escapes for the rest."""
+    is_terminal = stream.isatty()
+    encoding = previous.encoding if previous is not None and is_terminal else "utf-8"
+    lines = is_terminal or not stream.is_output
+    buffer = io.BufferedWriter(stream, _BUFFER_BYTES)
+    return io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=lines)
 
 
 # Ctrl-C and SIGTERM during writes: the first ends the run in order, the second at once.

@@ -160,7 +160,8 @@ def _format_table(listing: TopicList, layout: TextLayout) -> Iterator[str]:
         text = "  ".join(_fit_cell(head, cell, widths[head]) for head, cell in cells if head in widths)
         yield layout.colorize(f"  {text}".rstrip(), _choose_style(row) if row else DIM)
     if omitted:
-        yield layout.colorize(f"  {', '.join(omitted)}: columns are left out (-v shows all)", DIM)
+        note = f"{', '.join(omitted)}: columns are left out (-v shows all)"
+        yield from (layout.colorize(f"  {line}", DIM) for line in layout.wrap(note, layout.table_width - 2))
 
 
 def _fit_widths(widths: Mapping[str, int], room: int) -> dict[str, int]:
