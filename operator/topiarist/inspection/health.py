@@ -274,7 +274,7 @@ def determine_phase(
     if name in state.pending_deletions:
         return _phase_of_deletion(state, name, record)
     if name in state.topic_errors:
-        return TopicPhase(Phase.UNREADABLE, "it cannot be read as Kafka reads it")
+        return TopicPhase(Phase.UNREADABLE, "it cannot be read completely")
     if topic is None:
         return _phase_without_topic(record, spec)
     # A deletion record without a request: the controller discarded the request and kept the topic.

@@ -347,7 +347,7 @@ class DeletionRecord(NamedTuple):
 
 
 class ReadError(NamedTuple):
-    """An error for a part of the metadata that cannot be read as Kafka reads it; ``path`` names the part."""
+    """An error for a part of the metadata that cannot be read; ``path`` names the part."""
 
     path: str
     message: str

@@ -276,7 +276,7 @@ def _join_ids(brokers: Iterable[int]) -> str:
 HINT_PROTECTED_TOPIC = "ask its owner; Cluster.spec.protected lists the names"
 HINT_MIN_ISR = "set it to the replica count at most: before Kafka 3.7 every write with acks=all fails otherwise"
 HINT_DECLARE_VERSION = "set kafkaVersion in the Cluster, or pass --kafka-version"
-HINT_LEAVE_OUT = "leave it out until the brokers are upgraded"
+HINT_LEAVE_OUT = "leave it out until the brokers have it"
 
 
 class PlanContext(Struct, frozen=True):
@@ -412,7 +412,8 @@ def version_warning(rules: ConfigRules, key: str, min_version: KafkaVersion) -> 
         return ""
     if rules.known_configs is not None:
         since = format_version(config_table.TOPIC_CONFIGS[key].since)
-        return "" if key in rules.known_configs else f"{key}: needs Kafka {since}; the brokers do not have it"
+        absent = f"{key}: the brokers do not have it; Apache Kafka has it from {since} on"
+        return "" if key in rules.known_configs else absent
     if rules.version is not None or config_rules.is_supported(key, min_version):
         return ""
     since, seen = format_version(config_table.TOPIC_CONFIGS[key].since), format_version(min_version)

@@ -116,8 +116,10 @@ def test_a_name_that_the_brokers_do_not_have_yet_is_too_new() -> None:
     declared = spec(on=cluster, config={"remote.copy.lag.ms": 5})
     planned = plan_single_topic(kraft(topic(), version=(4, 3)), declared)
     assert refusal_reasons(planned) == ["ConfigTooNew"]
-    assert planned.refusals[0].message == "remote.copy.lag.ms: needs Kafka 4.4; the brokers do not have it"
-    assert planned.refusals[0].hint == "leave it out until the brokers are upgraded"
+    assert planned.refusals[0].message == (
+        "remote.copy.lag.ms: the brokers do not have it; Apache Kafka has it from 4.4 on"
+    )
+    assert planned.refusals[0].hint == "leave it out until the brokers have it"
     assert refusal_reasons(plan_single_topic(kraft(version=(4, 3)), declared)) == ["ConfigTooNew"]
     assert config_changes(plan_single_topic(kraft(topic()), declared)) == {"remote.copy.lag.ms": (None, "5")}
 
