@@ -363,13 +363,15 @@ def _explain_type(error: Violation) -> Iterator[SchemaError]:
 
 
 def _type_hint(error: Violation) -> str:
-    """Return how to write a value with another type; empty if the result would be the next error."""
+    """Return how to write a value with another type, or the form of the wanted text; empty if there is none."""
     *parents, name = error.path or ("",)
     key = str(name) if parents[-1:] == ["config"] else ""
     for hint, value in _rewritten(error.schema["type"], error.instance):
         pairs = value.items() if isinstance(value, dict) and name == "config" else [(key, value)] if key else []
         if _is_accepted(error, value) and not any(_config_problem(str(each), text) for each, text in pairs):
             return hint
+    if error.schema["type"] == "string" and "patternErrorMessage" in error.schema:
+        return f"write {_describe_expected(error.schema, '', '')}"
     return ""
 
 

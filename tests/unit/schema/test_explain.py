@@ -260,6 +260,12 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
         (cluster(kafkaVersion=Decimal("3.9")), ("spec", "kafkaVersion"), None, 'quote it: "3.9"'),
         (cluster(kafkaVersion="5.0"), ("spec", "kafkaVersion"), None, ""),
         (cluster(zookeeper={"connect": "zk1:2181/"}), ("spec", "zookeeper", "connect"), None, ""),
+        (
+            cluster(kafka={"requestTimeout": 30}),
+            ("spec", "kafka", "requestTimeout"),
+            "found 30, wanted text",
+            "write a time in whole seconds or minutes, such as 30s",
+        ),
         (cluster(budget={}), ("spec", "budget"), "found an unknown field", "did you mean budgets?"),
         (cluster(budgets={"deletions": -1}), ("spec", "budgets", "deletions"), None, ""),
         (cluster(budgets={"changedShare": "0.5%"}), ("spec", "budgets", "changedShare"), None, ""),
