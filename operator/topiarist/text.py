@@ -16,6 +16,13 @@ TEMPLATE_MARKER = re.compile(r"\{\{|\{%|<%|%\{|\$\{|\$\(|\$(?=[A-Za-z_])")
 LOOKS_LIKE_TEMPLATE = "this looks like a template"
 RENDER_HINT = "render it first (helm template, jikkou, envsubst, terraform)"
 
+
+def template_reason(text: str) -> str:
+    """Return why a text is not read if it has a marker of a template; else empty text."""
+    found = TEMPLATE_MARKER.search(text)
+    return f"{LOOKS_LIKE_TEMPLATE} ({found[0]}): {RENDER_HINT}" if found else ""
+
+
 _LOOKALIKE = re.compile("[\u00a0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\uff1a]")
 
 

@@ -26,9 +26,9 @@ from topiarist.importers.topic import (
     build_documents,
     config_reason,
     read_whole_number,
-    template_reason,
 )
 from topiarist.schema.explain import IMPORTERS, find_form
+from topiarist.text import template_reason
 
 # Topics of kafka-gitops: one state file, which may name a second file with the topics.
 

@@ -22,7 +22,7 @@ from topiarist.kafka.config_values import is_equivalent
 from topiarist.model.spec import Source, TopicSpec, find_origin
 from topiarist.schema import check
 from topiarist.schema.load import API_VERSION
-from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER, format_count
+from topiarist.text import format_count, template_reason
 
 # The account of the fields of foreign documents: a field is taken by an importer, or it is left out and named.
 #
@@ -327,12 +327,6 @@ def _parse_json(text: str) -> Any:
         return json.loads(text, object_pairs_hook=read_pairs, parse_int=str, parse_float=str, parse_constant=str)
     except RecursionError:
         raise ValueError("too many levels") from None
-
-
-def template_reason(text: str) -> str:
-    """Return why a text is not imported if it has a marker of a template; else empty text."""
-    found = TEMPLATE_MARKER.search(text)
-    return f"{LOOKS_LIKE_TEMPLATE} ({found[0]}): {RENDER_HINT}" if found else ""
 
 
 def _find_texts(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:

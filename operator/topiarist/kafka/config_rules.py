@@ -43,7 +43,7 @@ from topiarist.kafka.types import (
     format_version,
     matches_any,
 )
-from topiarist.text import printable
+from topiarist.text import printable, template_reason
 
 DEPRECATED_CONFIGS = frozenset(
     name for name, definition in TOPIC_CONFIGS.items() if definition.deprecated or definition.removed
@@ -510,7 +510,8 @@ def config_problem(
     if config_values.is_number_within_bounds(definition, text, version):
         return None  # almost all numbers
     wrong = config_values.check_value(key, text, version) or config_values.check_manifest_value(key, text)
-    return (f"{key}: {wrong}", "" if text.lstrip("+-").isdigit() else describe_units(key)) if wrong else None
+    advice = template_reason(text) or ("" if text.lstrip("+-").isdigit() else describe_units(key))
+    return (f"{key}: {wrong}", advice) if wrong else None
 
 
 def printable_key(key: str) -> str:

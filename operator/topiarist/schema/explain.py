@@ -29,7 +29,7 @@ from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.config_values import is_kept_number, to_config_text
 from topiarist.kafka.types import topic_name_problem
 from topiarist.schema import check, load
-from topiarist.text import find_lookalike, format_count, printable, quote
+from topiarist.text import find_lookalike, format_count, printable, quote, template_reason
 
 # Other names of fields: those of Kafka's tools, of other tools, and other spellings.
 #
@@ -204,7 +204,7 @@ def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[S
         for found, error in islice(explained, MAX_ERRORS):
             # A value of the wrong type violates other keywords too; versions of jsonschema-rs differ in the order.
             if found.keyword == "type" or error.path not in errors:
-                errors[error.path] = _name_lookalike(found, error)
+                errors[error.path] = _name_strange_text(found, error)
     except ValueError:  # a lone surrogate in a key or in a config, which JSON can hold
         pass
     if (named := errors.get(_NAME)) and not named.hint:
@@ -212,11 +212,14 @@ def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[S
     return list(errors.values()) or [SchemaError((), "found text that is not valid Unicode")]
 
 
-def _name_lookalike(found: Violation, error: SchemaError) -> SchemaError:
-    """Return the error with a hint at a character that looks like a space, in the field's name or in its value."""
+def _name_strange_text(found: Violation, error: SchemaError) -> SchemaError:
+    """Return the error with a hint at a template, or a character like a space, in the field's name or its value."""
     text = error.path[-1] if error.path and type(error.path[-1]) is FieldKey else found.instance
-    lookalike = find_lookalike(text) if isinstance(text, str) and error.path != _NAME else None
-    return replace(error, hint=f"it has {lookalike[1]}: write a plain one, or none") if lookalike else error
+    if not isinstance(text, str) or check.may_be_secret(found):
+        return error
+    lookalike = find_lookalike(text) if error.path != _NAME else None
+    hint = f"it has {lookalike[1]}: write a plain one, or none" if lookalike else error.hint
+    return replace(error, hint=template_reason(text) or hint)
 
 
 def _name_hint(body: Mapping[str, Any]) -> str:
@@ -224,8 +227,6 @@ def _name_hint(body: Mapping[str, Any]) -> str:
     name, spec = body["metadata"].get("name"), body.get("spec")
     if not isinstance(name, str) or len(name) > _MAX_NAME_LENGTH:
         return ""
-    if "${" in name or "{{" in name:
-        return "this looks like a template: render it first"
     plain = normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     labels = (re.sub("[^a-z0-9]+", "-", part).strip("-") for part in plain.split("."))
     resource = ".".join(filter(None, labels))

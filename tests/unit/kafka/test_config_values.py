@@ -507,6 +507,9 @@ def test_a_wrong_unit_is_an_error_with_the_units(text: str) -> None:
     assert problem
     assert f'found "{text}"' in problem[0]
     assert problem[1] == "a number may have one of the units ms, s, m, h, d, w, such as 7d"
+    template = ConfigRules(mode=None).config_problem("retention.ms", f"${{{text}}}")
+    assert template
+    assert template[1].startswith("this looks like a template (${): render it first")
 
 
 @given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.integers(0, 2**63 - 1))

@@ -43,6 +43,7 @@ def cluster(**spec: Any) -> dict[str, Any]:
 
 NAMES = 'wanted only a-z, A-Z, 0-9, ".", "_" and "-"'
 
+TEMPLATE = "this looks like a template (%s): render it first (helm template, jikkou, envsubst, terraform)"
 LOOKALIKE = "it has a non-breaking space (U+00A0): write a plain one, or none"
 
 
@@ -181,6 +182,10 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
         (document(partitions="-1"), ("spec", "partitions"), None, ""),
         (document(partitions="99999999999"), ("spec", "partitions"), None, ""),
         (document(replicaAssignment=-1), ("spec", "replicaAssignment"), "found -1, wanted a list or text", ""),
+        (document(partitions="${P}"), ("spec", "partitions"), None, TEMPLATE % "${"),
+        (document(topicName="{{ x }}"), ("spec", "topicName"), None, TEMPLATE % "{{"),
+        (document(clusters=["$CLUSTER"]), ("spec", "clusters", 0), None, TEMPLATE % "$"),
+        (document() | {"metadata": {"name": "{{ x }}"}}, ("metadata", "name"), None, TEMPLATE % "{{"),
         (document(config="retention.ms=7d"), ("spec", "config"), None, "write retention.ms: 7d"),
         (document(config="retention.ms=7d,cleanup.policy=compact"), ("spec", "config"), None, ""),
         (document(config={"cleanup.policy": ["a"]}), ("spec", "config", "cleanup.policy"), None, ""),
