@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from topiarist.drift.task import Shipped
     from topiarist.runs.inputs import RunInputs
 
+_OTHER_KINDS = ("Topic", "Policy", "DriftException", "DriftPolicy")
+"""Kinds of documents that are no cluster; an unknown kind may be a typing error."""
+
 _ACCEPTING = ("accept", "baseline")
 _ACCEPT_OPTIONS = ("author", "until", "reason")
 
@@ -119,7 +122,7 @@ def _load(settings: Settings, *, offline: bool = False) -> RunInputs:
     settings = replace(settings, topic=(), selector="")
     inputs = load_manifests(settings, listener, offline=offline, skip_invalid=offline)
     # A value that all known clusters have would be set for an unknown one too.
-    if found := {each.place.file for each in inputs.invalid_documents if each.kind in ("", "Cluster")}:
+    if found := {each.place.file for each in inputs.invalid_documents if each.kind not in _OTHER_KINDS}:
         names = list_first([*map(printable_path, sorted(found))], 3)
         message = f"{names}: an invalid document may be a Cluster, so it is not known which clusters have a value"
         raise TopiaristError(Reason.INVALID_MANIFEST, message, "correct its errors first")

@@ -182,7 +182,7 @@ def make_invalid_rows(documents: Iterable[InvalidDocument], as_of: str, complete
     groups: dict[tuple[str, str, str], list[InvalidDocument]] = {}
     for document in documents:
         cluster = document.name if document.kind == "Cluster" else ""
-        topic = next(iter(document.topics)) if document.kind == "Topic" and document.topics else ""
+        topic = next(iter(document.topics)) if document.kind == "Topic" and document.name and document.topics else ""
         groups.setdefault((cluster, topic, "" if cluster or topic else document.place.file), []).append(document)
     rows = [_make_row(*key, each, as_of, completer) for key, each in groups.items()]
     return sorted(rows, key=lambda row: (row["cluster"], *sort_key(row)))

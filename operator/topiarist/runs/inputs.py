@@ -85,8 +85,11 @@ class Documents(Struct):
         """Leave out the documents that have errors, alone or together with others; their errors are then ``invalid``.
 
         Returns what the documents that are left resolve to. Raises ``InvalidManifests`` with every error if no Cluster
-        document is left, or not ``only_cluster``, or for an error that is in no document.
+        document is left, or not ``only_cluster``, or for an error that is in no document: nothing is known of a file
+        that cannot be read.
         """
+        if self.loaded.has_unread_files:
+            raise InvalidManifests([*self.errors], self.loaded.suppressed_count)
         self.invalid_clusters -= self.clusters.keys()
         left_out = dict(_find_by_source(self.loaded, self.errors))
         while True:
@@ -565,6 +568,7 @@ def load_with_platform(loaded: loader.Loaded, settings: RunSettings, listener: R
         invalid_documents=loaded.invalid_documents | platform.invalid_documents,
         warnings=tuple(sorted({*loaded.warnings, *platform.warnings})),
         invalid_parts=(*loaded.invalid_parts, *platform.invalid_parts),
+        has_unread_files=loaded.has_unread_files or platform.has_unread_files,
     )
 
 

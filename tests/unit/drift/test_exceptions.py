@@ -322,6 +322,48 @@ def test_a_file_that_is_no_yaml_hides_its_topics_only(fresh: Path, tmp_path: Pat
     assert row["line"] >= 6
 
 
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        ('"apiVersion": "topiarist.dev/v1", ', ""),
+        ('"kind": "Topic", ', ""),
+        ('"kind": "Topic"', '"kind": "Topc"'),
+        ('"name": ', '"nam": '),
+        ('"metadata"', '"metadat"'),
+        ("utf-8", "utf-16"),
+    ],
+)
+def test_a_document_that_hides_its_name_hides_its_topic_only(
+    fresh: Path, tmp_path: Path, found: str, wrong: str
+) -> None:
+    """A typing error in the fields that name a topic does not make the topic an undeclared one."""
+    text = topic_document("orders", BOTH)
+    assert wrong == "utf-16" or found in text
+    (tmp_path / "fleet" / "orders.yaml").write_bytes(
+        text.encode("utf-16") if wrong == "utf-16" else text.replace(found, wrong).encode()
+    )
+    assert run_drift(fresh, tmp_path / "report", "-q") == 1
+    assert row_keys(read_rows(tmp_path / "report")) == [("", "", "invalid", "fleet/orders.yaml"), *OTHERS]
+
+
+def test_manifests_that_cannot_be_read_end_the_run(
+    fresh: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is known of their names: all topics would be undeclared."""
+    (tmp_path / "fleet" / "orders.yaml").symlink_to("nowhere")
+    assert run_drift(fresh, tmp_path / "report", "-q") == 1
+    assert "fleet/orders.yaml: error: found a broken symbolic link" in capsys.readouterr().err
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_run_without_a_cluster_ends(fresh: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No snapshot is that of the unnamed cluster, so no report says that it was not read."""
+    (fresh / "empty").mkdir()
+    assert run_drift(fresh / "empty", tmp_path / "report", "-q") == 2
+    assert "Error: found no Cluster document, and no snapshot of" in capsys.readouterr().err
+    assert not (tmp_path / "report").exists()
+
+
 def test_several_errors_of_a_document_are_one_finding(fresh: Path, tmp_path: Path) -> None:
     """A document has one finding with the lines of all its errors; another document has its own."""
     first = "apiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: orders}\nspec:\n  size: 3\n  partitions: 0\n"

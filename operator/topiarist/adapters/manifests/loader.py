@@ -7,6 +7,7 @@ then validates the documents together.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import signal
@@ -25,7 +26,7 @@ from topiarist.model import spec
 from topiarist.model.spec import Manifest
 from topiarist.schema import check
 from topiarist.schema.check import is_topiarist_document
-from topiarist.schema.load import build_validator
+from topiarist.schema.load import MANIFEST_KINDS, build_validator
 
 if TYPE_CHECKING:
     from topiarist.adapters.manifests.diagnose import LocatedIssue
@@ -129,7 +130,7 @@ class InvalidDocument(NamedTuple):
     """A document with errors, or the unreadable part of a file (``kind`` is empty).
 
     ``name`` is NAMESPACE/NAME, or NAME; empty if it is unknown. ``topics`` are the names in Kafka that the document may
-    declare. ``last_line`` is the last line of the document; 0 for a file as a whole.
+    declare, one for a Topic with a name. ``last_line`` is the last line of the document; 0 for a file as a whole.
     """
 
     place: Location
@@ -164,7 +165,7 @@ class Loaded(NamedTuple):
     has the documents of other API groups, ``file_count`` the files that were read. ``invalid_documents`` has the
     kind and name of the documents with errors, and ``invalid_parts`` has these documents, and the unreadable parts of
     files, without their errors. ``warnings`` name files and folders that look like input but hold no
-    manifest, sorted by location.
+    manifest, sorted by location. ``has_unread_files`` if a path or a file has no text: nothing is known of its names.
     """
 
     manifests: tuple[Manifest, ...]
@@ -175,6 +176,7 @@ class Loaded(NamedTuple):
     invalid_documents: frozenset[tuple[str, str]]
     warnings: tuple[Diagnostic, ...] = ()
     invalid_parts: tuple[InvalidDocument, ...] = ()
+    has_unread_files: bool = False
 
 
 def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None, *, may_fork: bool = False) -> Loaded:
@@ -190,6 +192,7 @@ def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None, *, may_f
         if isinstance(found, Diagnostic):
             loading.errors.append(found)
             loading.invalid_parts.append(InvalidDocument(found.location, found.location.line))
+            loading.has_unread_files = True
         elif isinstance(found, IgnoredPath):
             loading.warnings.append(found.warning)
         elif not is_project_file(found):
@@ -208,6 +211,7 @@ def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None, *, may_f
         frozenset(loading.invalid_documents),
         tuple(sorted(loading.warnings)),
         tuple(loading.invalid_parts),
+        loading.has_unread_files,
     )
 
 
@@ -224,6 +228,7 @@ class _Loader:
         self.file_count = 0
         self.invalid_documents: set[tuple[str, str]] = set()
         self.invalid_parts: list[InvalidDocument] = []
+        self.has_unread_files = False
         self._parser = StrictParser()
         self._remaining_errors = MAX_ERRORS
         self._remaining_guesses = iter(range(MAX_GUESSES))
@@ -304,20 +309,22 @@ class _Loader:
                 self.foreign.append(ForeignDocument(place, *_kind_and_name(body), body["apiVersion"]))
             else:
                 self._add_schema_error(error, source)
-                self.invalid_parts.append(InvalidDocument(*source.lines()))
+                self.invalid_parts.append(InvalidDocument(*source.lines(), topics=_find_words(source)))
 
     def _add_invalid_document(self, body: Mapping[str, Any], source: Document) -> None:
         kind, name = _kind_and_name(body)
         self.invalid_documents.add((kind, name))
         metadata, fields = (part if isinstance(part := body.get(key), dict) else {} for key in ("metadata", "spec"))
         namespace, labels = metadata.get("namespace"), metadata.get("labels")
-        topic = str(fields.get("topicName", name)) if kind == "Topic" else ""
+        topics = _find_words(source)  # also of a kind with a typing error
+        if kind in MANIFEST_KINDS and (name or kind != "Topic"):
+            topics = frozenset({str(fields.get("topicName", name))} if kind == "Topic" else ())
         self.invalid_parts.append(
             InvalidDocument(
                 *source.lines(),
                 kind,
                 f"{namespace}/{name}" if namespace and name else name,
-                frozenset({topic} - {""}),
+                topics,
                 {key: value for key, value in labels.items() if isinstance(value, str)}
                 if isinstance(labels, dict)
                 else {},
@@ -380,13 +387,21 @@ def find_documents(
                 yield manifest, document
 
 
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
 _NAME_IN_TEXT = re.compile(r"""["']?\b(?:topicName|name)["']?[ \t]*:[ \t]*["']?([A-Za-z0-9._-]+)""")
 
 
 def _unreadable_part(error: Diagnostic, file: File) -> InvalidDocument:
     """Return the part of a file that cannot be read; its topics are all names that the text of the file has."""
-    names = _NAME_IN_TEXT.findall(file.data.decode(errors="replace"))
+    encoding = "utf-16" if file.data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
+    names = _NAME_IN_TEXT.findall(file.data.decode(encoding, errors="replace"))
     return InvalidDocument(error.location, error.location.line, topics=frozenset(names))
+
+
+def _find_words(source: Document) -> frozenset[str]:
+    """Return the words of a document that may be names in Kafka, if its errors hide which one is its name."""
+    return frozenset(_NAME.findall(source.file.part(source.start, source.end)))
 
 
 def _kind_and_name(body: Mapping[str, Any]) -> tuple[str, str]:

@@ -329,12 +329,15 @@ def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str
     from topiarist.drift.report import Cost, LocalEngine, ReportJob, compare_and_write
     from topiarist.drift.snapshots import UnusedInput
     from topiarist.drift.task import ConnectOptions, LiveCluster
+    from topiarist.runs.settings import WrongSettings
 
     run_inputs = _load_manifests(given, settings)
     desired = run_inputs.desired
     run = _choose_engine(given, settings)
     now = datetime.now(UTC).replace(microsecond=0)
     inventory = None if given.live else run.open_snapshots(given.snapshots, desired.clusters, now)
+    if inventory and not {*desired.clusters} - {""} and not inventory.find_lines(""):
+        raise WrongSettings("found no Cluster document, and no snapshot of a cluster without a name: give --clusters")
     as_of = format_time((inventory.newest_taken_at if inventory else None) or now)
     baseline = load_baseline(given.baseline) if given.baseline else None
     shipped = _ship(given, settings, run_inputs, as_of, baseline.header if baseline else None)
