@@ -111,6 +111,13 @@ def test_the_file_says_nothing_of_the_machine(kept: Desk, cluster: SimulatedKafk
     assert not re.search(rf"{re.escape(host)}|{re.escape(str(tmp_path))}|127\.0\.0\.1|yaml|20[0-9][0-9]-", text)
 
 
+def test_a_consent_to_no_topic_of_the_plan(kept: Desk) -> None:
+    """A misspelled name is reported, as with manifests; a topic of the plan is not."""
+    said = kept.applies(consent=["--allow-risk", "DataLoss=cnof"])
+    assert (said.code, said.err) == (4, "--allow-risk: no topic of the plan matches cnof\n")
+    assert kept.applies(consent=["--allow-risk", "DataLoss=conf"]).err == ""
+
+
 def test_applied_twice_is_already_done(kept: Desk, proxy: Proxy, cluster: SimulatedKafka) -> None:
     """The second apply sends nothing, not even a request for the lock, and exits with 0."""
     assert kept.applies().code == 0

@@ -157,6 +157,11 @@ class Desired(Struct, frozen=True):
     unselected: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
+    def topics(self) -> Iterator[str]:
+        """The name of each spec; a topic on several clusters is there as often."""
+        return (spec.topic for specs in self.specs.values() for spec in specs)
+
+    @property
     def targeted_clusters(self) -> Mapping[str, ClusterSpec]:
         """The clusters that have topics: a run connects to no other cluster."""
         return {name: spec for name, spec in self.clusters.items() if self.specs[name]}

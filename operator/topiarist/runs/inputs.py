@@ -309,7 +309,7 @@ def _report_desired(desired: Desired, settings: RunSettings, listener: RunListen
     if desired.skipped_count:
         names = list_first([*filter(None, desired.clusters)], MAX_LISTED) or "this cluster"
         listener.on_message(f"ignored {format_count(desired.skipped_count, 'topic')} for clusters other than {names}")
-    report_unmatched_patterns(desired, settings, listener)
+    report_unmatched_patterns(desired.topics, settings, listener)
     listener.on_warnings(desired.warnings)
 
 
@@ -519,8 +519,10 @@ def _select_topics(desired: Desired, settings: RunSettings, listener: RunListene
     return replace(desired, specs=specs, unselected=unselected)
 
 
-def report_unmatched_patterns(desired: Desired, settings: RunSettings, listener: RunListener) -> None:
-    """Report the topic patterns that match no topic.
+def report_unmatched_patterns(
+    topics: Iterable[str], settings: RunSettings, listener: RunListener, source: str = "the manifests"
+) -> None:
+    """Report the topic patterns of options that match none of the ``topics`` of ``source``.
 
     Such a value was probably meant for another option and must not be lost.
     """
@@ -534,11 +536,11 @@ def report_unmatched_patterns(desired: Desired, settings: RunSettings, listener:
     }
     if not any(pattern not in ALL_TOPICS for patterns in given.values() for pattern in patterns):
         return  # nearly always: the specs of a large fleet are millions, and each is made when it is asked for
-    topics = {spec.topic for specs in desired.specs.values() for spec in specs}
+    names = set(topics)
     for option, patterns in given.items():
         for pattern in dict.fromkeys(patterns):
-            if pattern not in ALL_TOPICS and not any(matches_any(topic, (pattern,)) for topic in topics):
-                listener.on_message(f"{option}: no topic of the manifests matches {pattern}")
+            if pattern not in ALL_TOPICS and not any(matches_any(name, (pattern,)) for name in names):
+                listener.on_message(f"{option}: no topic of {source} matches {pattern}")
 
 
 def load_with_platform(loaded: loader.Loaded, settings: RunSettings, listener: RunListener = SILENT) -> loader.Loaded:

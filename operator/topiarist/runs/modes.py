@@ -33,7 +33,7 @@ from topiarist.planning.planner import find_implied_topics
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
 from topiarist.ports import NO_CONTROL, NO_MOVE_OPTIONS, Cluster, MoveOptions, ProgressSource, WriteControl
 from topiarist.reconcile import ApplyPlan, apply_plan
-from topiarist.runs.inputs import RunInputs, load_clusters
+from topiarist.runs.inputs import RunInputs, load_clusters, report_unmatched_patterns
 from topiarist.runs.sessions import ClusterSessions
 from topiarist.runs.settings import SILENT, RunListener, RunSettings, WrongSettings
 from topiarist.text import format_count, list_first, quote
@@ -149,6 +149,8 @@ class ApplySavedPlan(ApplyManifests):
         plans, unplanned, fingerprint = load_saved_plan(saved, settings.owner)
         self._unplanned = {name: reason for name, reason in unplanned.items() if settings.cluster in (None, name)}
         self._plans = {plan.cluster: plan for plan in plans if settings.cluster in (None, plan.cluster)}
+        topics = (topic.topic for plan in self._plans.values() for topic in plan.topics)
+        report_unmatched_patterns(topics, settings, listener, "the plan")
         clusters = match_clusters(self._plans, settings, "the plan", listener)
         super().__init__(settings, RunInputs.without_topics(clusters), non_interactive=non_interactive)
         self.fingerprint = fingerprint

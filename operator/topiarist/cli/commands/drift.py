@@ -386,7 +386,7 @@ def _load_manifests(given: _DriftOptions, settings: Settings) -> RunInputs:
     offline_settings = replace(settings, snapshot="".join(given.snapshots[:1]), topic=(), selector="")
     listener = terminal.TerminalListener(settings)
     inputs = load_manifests(offline_settings, listener, with_policies=False, skip_invalid=True)
-    report_unmatched_patterns(inputs.desired, settings, listener)
+    report_unmatched_patterns(inputs.desired.topics, settings, listener)
     return inputs
 
 
