@@ -19,6 +19,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from topiarist.errors import Location, TopiaristError
 from topiarist.kafka import config_rules
@@ -70,6 +71,9 @@ _TEXTS: Mapping[str, Texts] = {
     "quotas": Texts("the brokers tell when a quota is exceeded", "a quota shows in late answers alone"),
 }
 
+
+_NO_MOVES = Support(False, "spec.kafka.records is None: moves in progress and their throttles are kept in records")
+"""The support of moves on a cluster without records."""
 
 _OF_BROKERS = ("quotas",)
 """The capabilities of a way through brokers alone: through ZooKeeper, no quota counts what topiarist writes."""
@@ -159,8 +163,8 @@ class ClusterCheck(Struct, frozen=True):
     def findings(self) -> tuple[Finding, ...]:
         """Return the capabilities that the way to the cluster has, in the order in which people read them."""
         absent = () if isinstance(self.cluster.access, KafkaAccess) else _OF_BROKERS
-        found = self.capabilities.items()
-        return tuple(Finding(name, support, _TEXTS[name]) for name, support in found if name not in absent)
+        known = self.capabilities if self.cluster.keeps_records else replace(self.capabilities, moves=_NO_MOVES)
+        return tuple(Finding(name, support, _TEXTS[name]) for name, support in known.items() if name not in absent)
 
     @property
     def advice(self) -> tuple[Advice, ...]:

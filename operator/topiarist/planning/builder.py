@@ -568,8 +568,8 @@ _NEEDED: Mapping[type[Change], Sequence[str]] = {
     AddPartitions: ("growth",),
     UpdateConfig: ("config_changes",),
     DeleteTopic: ("deletion",),
-    MoveReplicas: ("moves", "listed_reassignments"),
-    ElectLeaders: ("elections", "listed_reassignments"),
+    MoveReplicas: ("moves",),
+    ElectLeaders: ("elections",),
 }
 """The capabilities that each kind of change needs, by name; throttled moves need throttles too."""
 

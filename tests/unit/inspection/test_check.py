@@ -196,6 +196,7 @@ def test_permissions_without_records_and_through_zookeeper() -> None:
     access = KafkaAccess("b:9092", records=None)
     checked = check_state(replace(BY_BROKERS, kafka=access), READ, AllowedOperations(ALL, {}, ALL))
     assert {each.resource for each in checked.permissions} == {"Topic *", "Cluster", "Group *"}
+    assert "no replicas are moved why: spec.kafka.records is None" in text(checked)
     assert check_state(BY_ZOOKEEPER, state(topic())).permissions == ()
 
 

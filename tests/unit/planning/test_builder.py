@@ -166,7 +166,6 @@ def test_writes_through_brokers_bypass_nothing() -> None:
         ("config_changes", FREE, ["set"]),
         ("deletion", FREE, ["old"]),
         ("moves", FREE, ["moved"]),
-        ("listed_reassignments", FREE, ["moved"]),
         ("throttles", FREE, []),
         ("throttles", THROTTLED, ["moved"]),
         *((name, THROTTLED, []) for name in ("freshness", "quotas", "deletion_by_id", "replica_lists", "growth_lists")),

@@ -61,6 +61,7 @@ class Seen(NamedTuple):
 def find_capabilities(connection: Offering, seen: Seen = Seen()) -> Capabilities:  # noqa: B008 - it is immutable
     """Return what a cluster can do by the requests that a broker offers, and by what it has answered."""
     listing = _find_support(connection, messages.ListPartitionReassignmentsRequest())
+    listed = _join(listing, seen.listed_reassignments)  # nothing is moved beside what is not visible
     ids = _find_version(connection, messages.MetadataRequest(), TOPIC_IDS_VERSION, "see the ids of topics")
     return Capabilities(
         topic_ids=_join(ids, seen.topic_ids),
@@ -77,9 +78,9 @@ def find_capabilities(connection: Offering, seen: Seen = Seen()) -> Capabilities
         ),
         transactions=_find_support(connection, *_RECORDS),
         compaction=seen.compaction,
-        listed_reassignments=_join(listing, seen.listed_reassignments),
-        moves=_find_support(connection, messages.AlterPartitionReassignmentsRequest()),
-        elections=_find_support(connection, messages.ElectLeadersRequest()),
+        listed_reassignments=listed,
+        moves=_join(_find_support(connection, messages.AlterPartitionReassignmentsRequest()), listed),
+        elections=_join(_find_support(connection, messages.ElectLeadersRequest()), listed),
         throttles=_find_support(
             connection, messages.IncrementalAlterConfigsRequest(), messages.DescribeConfigsRequest()
         ),

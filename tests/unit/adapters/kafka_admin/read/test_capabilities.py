@@ -21,7 +21,7 @@ HIDDEN: dict[str, set[str]] = {
     "CreatePartitions": {"growth"},
     "IncrementalAlterConfigs": {"config_changes", "throttles"},
     "DeleteTopics": {"deletion", "deletion_by_id"},
-    "ListPartitionReassignments": {"listed_reassignments"},
+    "ListPartitionReassignments": {"listed_reassignments", "moves", "elections"},
     "AlterPartitionReassignments": {"moves"},
     "ElectLeaders": {"elections"},
     "DescribeCluster": set(),
