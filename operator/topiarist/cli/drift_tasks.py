@@ -63,6 +63,8 @@ def _check_options(given: Any) -> None:
 
     if not given.from_:
         raise click.UsageError("pass --from with the report that contains the findings")
+    _require_local("--from", given.from_)
+    _require_local("--snapshots", *given.snapshots)
     if given.live or given.previous or given.history or given.baseline:
         message = "--fix takes findings from a report: give no --live, --previous, --history or --baseline"
         raise click.UsageError(message)
@@ -77,6 +79,14 @@ def _check_options(given: Any) -> None:
         raise click.UsageError("--write is for --fix manifest")
     if given.write and given.out:
         raise click.UsageError("pass either --write, which edits the files, or --out with a file for the diff")
+
+
+def _require_local(option: str, *paths: str) -> None:
+    from topiarist.drift.storage import is_remote
+
+    for path in filter(is_remote, paths):
+        message = f"{option}: found {quote(path)}, wanted a path on this machine: only reports are made of addresses"
+        raise click.UsageError(message)
 
 
 def _select(given: Any, settings: Settings) -> list[FindingRow]:
@@ -226,6 +236,7 @@ def compare_between(given: Any, settings: Settings) -> Exit:
     names = parse_names(given.between)
     if given.live == bool(given.snapshots) or len(given.snapshots) > 1:
         raise click.UsageError("with --between, pass either --live or --snapshots, once")
+    _require_local("--snapshots", *given.snapshots)
     if any((given.previous, given.history, given.fix, given.fail_on)):
         message = "--between without --out prints a comparison: give no --previous, --history, --fix or --fail-on"
         raise click.UsageError(message)

@@ -154,20 +154,29 @@ _MAX_CACHED_PLACES = 1 << 16
 """Number of places in manifests that are kept: to find a place, its document is parsed again."""
 
 
+class RowWords(NamedTuple):
+    """Paths and options of commands, with which the command of a finding runs as it is printed.
+
+    They are those of a command about the same manifests and clusters, of one that reads only Cluster documents, and of
+    one that reads only documents.
+    """
+
+    all: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+
+
 class RowOptions(NamedTuple):
     """Options of a run for its rows: the template of links, and the sources of the responsible team.
 
     These are a label (empty: none) and the owners of files (None: none).
 
-    ``words`` are the paths and options of a command about the same manifests and clusters, ``cluster_words`` those of
-    one that reads only Cluster documents: with them, the command of a finding runs as it is printed. ``rules`` decide
-    the severity.
+    ``rules`` decide the severity.
     """
 
     link_template: str = ""
     owner_label: str = ""
-    words: tuple[str, ...] = ()
-    cluster_words: tuple[str, ...] = ()
+    words: RowWords = RowWords()
     rules: tuple[SeverityRule, ...] = ()
     codeowners: Codeowners | None = None
 
@@ -222,15 +231,17 @@ def make_row(
 
 
 def make_command(row: FindingRow, options: RowOptions) -> str:
-    """Return the command that shows a finding on the cluster, or the errors of its document."""
-    topic, given = row["topic"], options.words
+    """Return the command that shows a finding on the cluster, the errors of its document, or an expired exception."""
+    topic, given = row["topic"], options.words.all
+    if row["class"] == DriftClass.INVALID.value:
+        return shlex.join(["topiarist", "validate", *options.words.documents])  # other documents may be a part of it
     if row["class"] in MANIFEST_CLASSES:
-        is_manifest = row["topic"] or row["class"] == DriftClass.INVALID.value  # else it is the baseline
-        return shlex.join([*(["topiarist", "validate"] if is_manifest else ["head", "-n", "1"]), row["file"]])
+        place = ["tail", "-n", f"+{row['line']}"] if topic else ["head", "-n", "1"]  # an exception, or the baseline
+        return shlex.join([*place, row["file"]])
     named = ["--cluster", row["cluster"]] if row["cluster"] else []
     if not topic:
         is_move = DriftClass(row["class"]) in MOVE_CLASSES
-        return shlex.join(["topiarist", *(["moves", *options.cluster_words] if is_move else ["list", *given]), *named])
+        return shlex.join(["topiarist", *(["moves", *options.words.clusters] if is_move else ["list", *given]), *named])
     if topic.startswith("-"):  # a valid name in Kafka, and not an option
         paths = given[: next((at for at, word in enumerate(given) if word.startswith("--")), len(given))]
         return shlex.join(["topiarist", "describe", *given[len(paths) :], *named, "--", topic, *paths])

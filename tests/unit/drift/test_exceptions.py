@@ -299,7 +299,7 @@ def test_an_invalid_topic_is_a_finding_and_no_other(
     assert row_keys(read_rows(out)) == [("", "orders", "invalid", ""), *OTHERS]
     (row,) = invalid_rows(out)
     assert (row["file"], row["line"], row["manifest"]) == ("fleet/orders.yaml", line, "orders")
-    assert (row["severity"], row["command"]) == ("High", "topiarist validate fleet/orders.yaml")
+    assert (row["severity"], row["command"]) == ("High", "topiarist validate fleet")
     assert message in row["message"]
     assert f"fleet/orders.yaml:{line}:" in capsys.readouterr().err
     definitions = load.load_schema("drift")["definitions"]

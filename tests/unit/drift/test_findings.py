@@ -32,7 +32,7 @@ from topiarist.drift.findings import (
     make_findings,
     undeclared_topic_finding,
 )
-from topiarist.drift.rows import RowOptions, find_link_problem, is_worse, make_command, make_row
+from topiarist.drift.rows import RowOptions, RowWords, find_link_problem, is_worse, make_command, make_row
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
@@ -614,15 +614,22 @@ def test_the_oldest_finding_is_named(fleet: Path, tmp_path: Path) -> None:
 def test_a_command_has_the_paths_of_the_run() -> None:
     """Paths and options follow the topic; a topic that is no option comes after them, and moves read Clusters alone."""
     words = "topics/", "--clusters", "c.yaml"
-    options = RowOptions("", "", (*words, "--snapshot", "s"), words)
+    options = RowOptions("", "", RowWords((*words, "--snapshot", "s"), words, words))
     commands = [
         make_command(make_row("eu", topic, DriftFinding(kind), "2025-01-31T12:00:00Z"), options)
         for topic, kind in (("a", DriftClass.CONFIG), ("-x", DriftClass.CONFIG), ("", DriftClass.STUCK))
     ]
+    place = {"file": "e f.yaml", "line": 17}
+    for name, kind in (("a", DriftClass.INVALID), ("a", DriftClass.EXPIRED), ("", DriftClass.EXPIRED)):
+        row = make_row("", name, DriftFinding(kind), "2025-01-31T12:00:00Z") | place
+        commands.append(make_command(row, options))
     assert commands == [
         "topiarist describe a topics/ --clusters c.yaml --snapshot s --cluster eu",
         "topiarist describe --clusters c.yaml --snapshot s --cluster eu -- -x topics/",
         "topiarist moves topics/ --clusters c.yaml --cluster eu",
+        "topiarist validate topics/ --clusters c.yaml",
+        "tail -n +17 'e f.yaml'",
+        "head -n 1 'e f.yaml'",
     ]
 
 

@@ -333,6 +333,8 @@ def test_an_option_of_another_task_is_refused(
         (("accept", "--from", "report", "--author", "a", "--until", "2999-W01-1", "--reason", "b"), "found 2999-W01-1"),
         (("plan", "--from", "report", "--write"), "--write is for --fix manifest\n"),
         (("plan", "--from", "report", "--live"), "give no --live"),
+        (("plan", "--from", "s3://fleet/report"), '--from: found "s3://fleet/report", wanted a path on this machine'),
+        (("plan", "--from", "report", "--snapshots", "s3://fleet"), '--snapshots: found "s3://fleet", wanted a path'),
     ],
 )
 def test_what_a_repair_needs_is_said(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -437,6 +439,18 @@ def test_a_value_that_only_some_clusters_lack_is_for_people(
     why += "; decide by hand which value these clusters get"
     said = f"not repaired: {row['id']} orders on eu: config.retention.ms: {why}\n1 finding not repaired\n"
     assert capsys.readouterr().err == said
+
+
+def test_a_path_may_be_a_file_uri(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report, the snapshots and the baseline of a repair may be URIs of this machine, as those of a report."""
+    report, snapshots, known = (fleet.parent / name for name in ("report", "snapshots", "known.jsonl"))
+    words = ["drift", str(fleet), "--from", report.as_uri(), "-q", "--fix"]
+    assert run([*words, "plan", "--topic", "clicks", "--snapshots", snapshots.as_uri()]) == 0
+    assert "Plan: 1 to configure" in capsys.readouterr().out
+    given_by = ("--author", "ops", "--until", "2099-01-31", "--reason", "known")
+    assert run([*words, "baseline", *given_by, "--out", known.as_uri()]) == 0
+    assert run_drift(fleet, fleet.parent / "again", "-q", "--baseline", known.as_uri()) == 0
+    assert read_rows(fleet.parent / "again") == []
 
 
 def test_a_line_that_is_no_finding_is_named(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN_LINES = 10
 
+_PATHS = ("out", "previous", "history", "baseline", "codeowners", "from_")
+"""Options with a path beside ``snapshots``, which may be a ``file:`` URI."""
+
 _OF_REPAIRS = (
     *("from_", "id_", "cause", "severity", "class_", "field", "responsible", "manifest"),
     *("author", "until", "reason", "write"),
@@ -273,6 +276,8 @@ def command(**values: Any) -> None:
     if given.demo is not None:
         _reject_other_inputs(given, *values["paths"], *values["clusters"])
         given, values["paths"] = _write_demo(given, given.demo)
+    local = {name: to_local_path(getattr(given, name)) for name in _PATHS}
+    given = replace(given, snapshots=tuple(map(to_local_path, given.snapshots)), **local)
     settings = options.build_settings(values)
     if not given.fix:
         _reject_options(_OF_REPAIRS, "for --fix, which repairs findings of a report")
@@ -287,13 +292,6 @@ def command(**values: Any) -> None:
         _reject_options(("between", "exit_code", "fail_on"), "not for --fix")
         raise click.exceptions.Exit(int(fix_findings(given, settings)))
     _check_inputs(given, settings.selection.text)
-    given = replace(
-        given,
-        snapshots=tuple(map(to_local_path, given.snapshots)),
-        out=to_local_path(given.out),
-        previous=to_local_path(given.previous),
-        history=to_local_path(given.history),
-    )
     _check_folders(given, settings)
     # Live clusters are read at another time in the next run, so that its history has this run.
     is_repeatable = not (given.live if given.history else is_same_folder(given.previous, given.out))
@@ -395,19 +393,19 @@ def _ship(
 ) -> Shipped:
     """Return what every process of the comparison needs; ``accepted_by`` is the first line of the baseline."""
     from topiarist.drift.exceptions import find_unjudged_topics
-    from topiarist.drift.rows import RowOptions
+    from topiarist.drift.rows import RowOptions, RowWords
     from topiarist.drift.rules import load_codeowners
     from topiarist.drift.task import Shipped
 
     codeowners = load_codeowners(given.codeowners) if given.codeowners else None
     _log_limited(codeowners.ignored if codeowners else ())
-    words, rules = _words_of(given, settings), tuple(run_inputs.severity_rules)
+    words, rules = RowWords(*map(tuple, _words_of(given, settings))), tuple(run_inputs.severity_rules)
     return Shipped(
         run_inputs.desired,
         settings.run_options,
         as_of,
         run_inputs.exceptions,
-        RowOptions(given.link_template, given.owner_label, *words, rules, codeowners),
+        RowOptions(given.link_template, given.owner_label, words, rules, codeowners),
         find_unjudged_topics(run_inputs.invalid_documents) | run_inputs.unassigned_topics,
         given.upgrade_to,
         settings.selection,
@@ -430,26 +428,29 @@ def _named(option: str, *values: str) -> list[str]:
 
 
 def _address_words(settings: Settings) -> list[str]:
-    servers = _named("--bootstrap-servers", settings.bootstrap_servers)
-    return [*servers, *_named("--zookeeper", settings.zookeeper)]
+    return [*_named("--bootstrap-servers", settings.bootstrap_servers), *_named("--zookeeper", settings.zookeeper)]
+
+
+def _document_words(settings: Settings) -> list[str]:
+    named = (*_named("--clusters", *settings.clusters), *_named("--platform", *settings.platform))
+    return [*settings.paths, *named]
 
 
 def _manifest_words(settings: Settings) -> list[str]:
     """Return the paths and options of a command about the same manifests and clusters."""
     return [
-        *settings.paths,
-        *_named("--clusters", *settings.clusters),
-        *_named("--platform", *settings.platform),
+        *_document_words(settings),
         *_address_words(settings),
         *(_named("--owner", settings.owner) if settings.owner != "default" else ()),
     ]
 
 
-def _words_of(given: _DriftOptions, settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the paths and options of a command about the same manifests and clusters, and about the clusters alone."""
+def _words_of(given: _DriftOptions, settings: Settings) -> tuple[list[str], list[str], list[str]]:
+    """Return the words of a command about the same manifests and clusters, about clusters, and about documents."""
     snapshots = _named("--snapshot", *_readable_snapshots(given))
     clusters = [*settings.paths, *_named("--clusters", *settings.clusters, *settings.platform)]
-    return (*_manifest_words(settings), *snapshots), (*clusters, *_address_words(settings))
+    all_words = [*_manifest_words(settings), *snapshots]
+    return all_words, [*clusters, *_address_words(settings)], _document_words(settings)
 
 
 def _readable_snapshots(given: _DriftOptions) -> tuple[str, ...]:
