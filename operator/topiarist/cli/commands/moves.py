@@ -123,7 +123,7 @@ def _complete_paths(_ctx: click.Context, _param: click.Parameter, incomplete: st
 Examples:
   topiarist moves clusters.yaml
   topiarist moves --bootstrap-servers localhost:9092
-  topiarist moves clusters.yaml --cluster eu --format json | jq .clusters[].partitions
+  topiarist moves clusters.yaml --cluster eu --format json | jq '.clusters[].partitions'
 
 \b
 Exit codes: 0 nothing is wrong, also while replicas move; 1 error, or a reassignment request

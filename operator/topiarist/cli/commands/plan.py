@@ -23,7 +23,7 @@ from topiarist.text import format_count
 Examples:
   topiarist validate topics/
   topiarist validate topics/ --clusters clusters.yaml
-  git diff --name-only main -- '*.yaml' | xargs topiarist validate
+  git diff -z --name-only --diff-filter=d main -- '*.yaml' | xargs -0r topiarist validate
   topiarist validate topics/ --format sarif >topiarist.sarif
   topiarist validate - < orders.yaml
 """,
@@ -95,7 +95,7 @@ def render_command(form: str, owner_label: str, codeowners: str, **values: Any) 
 Examples:
   topiarist plan topics/ --clusters clusters.yaml
   topiarist plan topics/ --bootstrap-servers localhost:9092
-  topiarist plan topics/ --cluster eu --format json | jq .clusters[0].topics
+  topiarist plan topics/ --cluster eu --format json | jq '.clusters[0].topics'
   topiarist plan topics/ --topic 'orders.*' --selector team=shop
   topiarist plan topics/ --out plan.json
   topiarist plan topics/ --format markdown --page plan.html --junit plan.xml >comment.md
