@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 class Documents(Struct):
     """The documents of a run: those that count, and the errors of the others.
 
-    ``invalid_clusters`` are the names of Cluster documents that do not count, ``invalid`` all documents that were left
-    out.
+    ``invalid_clusters`` are the names of Cluster documents that do not count; empty text is one of unknown name.
+    ``invalid`` are all documents that were left out.
     """
 
     loaded: Loaded
@@ -66,6 +66,9 @@ class Documents(Struct):
         """Return all documents that could be read; ``clusters`` are the clusters of the run, ``errors`` theirs."""
         topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
         invalid = frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster")
+        other_kinds = {*load_.MANIFEST_KINDS} - {"Cluster"}
+        if clusters.keys() == {""} and any(part.kind not in other_kinds for part in loaded.invalid_parts):
+            invalid |= {""}  # a part that cannot be read may be the missing Cluster
         return cls(loaded, topics, clusters, invalid, {*loaded.errors, *errors})
 
     @property

@@ -9,7 +9,7 @@ import pytest
 
 from topiarist.adapters.manifests import loader
 from topiarist.desired.shared_specs import ClusterTopicSpecs
-from topiarist.errors import TopiaristError
+from topiarist.errors import InvalidManifests, TopiaristError
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.spec import Budgets, TopicSpec
 from topiarist.runs.inputs import load_manifests, load_with_platform
@@ -157,6 +157,23 @@ def test_a_selection_keeps_the_names_of_the_other_topics(tmp_path: Path) -> None
     assert desired.unselected == {"ours": {"users"}}
     everything = load_manifests(RunSettings((str(tmp_path / "topics.yaml"),))).desired
     assert everything.unselected == {}
+
+
+@pytest.mark.parametrize("named", ["", "clusters: [ours]"])
+@pytest.mark.parametrize("text", ["a: b: c\n", OURS.replace("Cluster", "Clster"), BROKEN, ""])
+def test_topics_are_not_blamed_for_a_cluster_that_cannot_be_read(tmp_path: Path, text: str, named: str) -> None:
+    """Only the file of the Cluster has an error, be it absent: defaults that a topic lacks may be in it."""
+    (tmp_path / "orders.yaml").write_text(f"{HEAD.format(kind='Topic', name='orders')}spec: {{{named}}}\n")
+    platform = tmp_path / "platform.yaml"
+    if text:
+        platform.write_text(text)
+    for settings in (
+        RunSettings((str(tmp_path / "orders.yaml"), str(platform))),
+        RunSettings((str(tmp_path / "orders.yaml"),), clusters=(str(platform),)),
+    ):
+        with pytest.raises(InvalidManifests) as raised:
+            load_manifests(settings, offline=True)
+        assert {error.location.file for error in raised.value.errors} == {str(platform)}
 
 
 def test_a_fleet_makes_no_spec_before_it_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
