@@ -160,7 +160,8 @@ def _read_pkcs12(data: bytes, password: str) -> _Entries:
         found = pkcs12.load_pkcs12(data, password.encode() if password else None)
     except ValueError as error:
         if "password" in str(error).lower():
-            raise KeyProblem("cannot be opened with its password, or is damaged") from None
+            given = "with its password" if password else "without a password"
+            raise KeyProblem(f"cannot be opened {given}, or is damaged") from None
         raise KeyProblem(f"is not a PKCS12 store that can be read; {_CONVERT}") from None
     others = [each.certificate.public_bytes(encoding) for each in found.additional_certs]
     if found.key is None or found.cert is None:
@@ -223,6 +224,8 @@ class _JksReader:
             stream += last
         key = bytes(one ^ other for one, other in zip(body, stream, strict=False))
         if not hmac.compare_digest(hashlib.sha1(self._password + key, usedforsecurity=False).digest(), check):
+            if not self._password:
+                raise KeyProblem("cannot be opened without a password, or is damaged")
             raise KeyProblem(f"has a private key with another password than the store; {_CONVERT}")
         return key
 

@@ -123,7 +123,7 @@ _RESULT_HINTS = {
     Result.DIFFERS: "differs: a request was sent, and the topic is not as planned; the next plan starts from there",
     Result.UNKNOWN: "unknown: the connection was lost before the reply; the next run checks whether it was written",
     Result.PENDING: "pending: written, but the controller has not finished; no action is needed",
-    Result.SKIPPED: "skipped: the run ended first; the next run continues",
+    Result.SKIPPED: "skipped: the run ended first, so nothing was written",
 }
 _HINT_MOVES_UNFINISHED = (
     "pending: a batch that was sent continues at the controller, with its throttle, and no further batch is sent; run"

@@ -334,7 +334,9 @@ def test_a_trust_store(data: bytes, password: str) -> None:
     ("data", "password", "words"),
     [
         (pkcs12_store(), "other", "cannot be opened with its password"),
+        (pkcs12_store(), "", "cannot be opened without a password"),
         (jks_store(1), "other", "cannot be opened with its password"),
+        (jks_store(1), "", "cannot be opened without a password"),
         (jks_store(1, key_password="other"), PASSWORD, "has a private key with another password than the store"),
         (pkcs12_store(key=None), PASSWORD, "has no private key"),
         (jks_store(2), PASSWORD, "has no private key"),
@@ -348,7 +350,8 @@ def test_a_trust_store(data: bytes, password: str) -> None:
         (b"", PASSWORD, "is neither a PKCS12 nor a JKS store"),
     ],
     ids=[
-        *("PKCS12, password", "JKS, password", "JKS, password of the key", "PKCS12, no key", "JKS, no key"),
+        *("PKCS12, password", "PKCS12, no password", "JKS, password", "JKS, no password"),
+        *("JKS, password of the key", "PKCS12, no key", "JKS, no key"),
         *("JKS, kind", "JKS, version", "JKS, short", "JCEKS", "PEM", "text", "text like PKCS12", "nothing"),
     ],
 )

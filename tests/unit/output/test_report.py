@@ -190,7 +190,7 @@ def test_what_went_wrong_is_told_topic_by_topic() -> None:
         "  again\n"
         "  unknown: the connection was lost before the reply; the next run checks whether\n"
         "  it was written\n"
-        "  skipped: the run ended first; the next run continues\n"
+        "  skipped: the run ended first, so nothing was written\n"
         "Applied: 1 done, 1 conflict, 1 refused, 1 failed, 1 unknown, 1 skipped.\n"
     )
 
