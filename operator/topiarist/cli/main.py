@@ -106,11 +106,12 @@ _PLAN_OPTIONS = ("--check", "--diff", "--dry-run", "--dryrun")
 _OPTION_HINTS = {
     "yes": ("--yes applies without a question", ("--approve", "--auto-approve", "--confirm", "--no-confirm")),
     "allow_risk": ("--allow-risk RISK=TOPIC consents to a loss, for one topic", ("--force",)),
+    "exit_code": ("a run that only reads needs no consent: give it to apply", ("--allow-risk", "--yes")),
     "paths": ("a path needs no option", ("--file", "--filename", "--recursive", "-f", "-R")),
     "form": ("use --format", ("--json", "--output", "-o")),
     "topic": ("use --topic", ("--target", "--topics", "-t")),
 }
-"""Options of other tools, by the parameter of a command that does the same."""
+"""Options of other tools and commands, by a parameter of the command that they are given to."""
 
 
 class LazyGroup(click.Group):

@@ -94,6 +94,10 @@ def test_options_of_the_second_word_are_completed() -> None:
         ("moves clear --dry-run", "': without --yes, topiarist moves clear shows what it would write, and asks first"),
         ("apply --auto-approve", "'--auto-approve': --yes applies without a question"),
         ("apply topics --force", "'--force': --allow-risk RISK=TOPIC consents to a loss, for one topic"),
+        (
+            "plan topics --allow-risk DataLoss=a",
+            "'--allow-risk': a run that only reads needs no consent: give it to apply",
+        ),
         ("plan -o json", "'-o': use --format"),
         ("list --output json", "'--output': use --format"),
         ("plan --target orders", "'--target': use --topic"),
