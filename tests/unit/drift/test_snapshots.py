@@ -59,11 +59,24 @@ def eu(tmp_path: Path) -> Path:
     return tmp_path / "snapshots" / "eu.jsonl"
 
 
+def test_one_of_two_snapshots_of_a_time_counts(
+    manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither is newer; unusable files are counted as rows and files."""
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"), file="a.jsonl")
+    (tmp_path / "snapshots" / "b.jsonl").touch()
+    (tmp_path / "snapshots" / "c.jsonl").touch()
+    assert run_drift(manifests, tmp_path / "report") == 1
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'snapshots' / 'a.jsonl'}: ignored, {eu(tmp_path)} of eu is used\n" in said
+    assert "2 rows or files not used: " in said
+
+
 def test_the_newer_of_two_snapshots_counts(manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The newer of two snapshots counts, with any file names and folders, and the message names both."""
     old = write_snapshot(tmp_path / "snapshots" / "z", "eu", cluster_state("eu"), hours=-1, file="z.jsonl")
     assert run_drift(manifests, tmp_path / "report", "--exit-code") == 0
-    assert f"{old}: ignored, {eu(tmp_path)} of eu is newer" in capsys.readouterr().err
+    assert f"{old}: ignored, {eu(tmp_path)} of eu is used" in capsys.readouterr().err
     assert read_summary(tmp_path / "report")["inputs"]["superseded"] == [
         {"cluster": "eu", "file": str(old), "takenAt": "2025-01-31T11:00:00Z", "newer": str(eu(tmp_path))}
     ]

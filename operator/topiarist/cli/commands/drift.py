@@ -602,7 +602,7 @@ def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> No
         return
     inputs = summary["inputs"]
     _log_limited(
-        f"{entry['file']}: ignored, {entry['newer']} of {entry['cluster']} is newer" for entry in inputs["superseded"]
+        f"{entry['file']}: ignored, {entry['newer']} of {entry['cluster']} is used" for entry in inputs["superseded"]
     )
     _log_limited(
         f"{entry['file']}: ignored, cluster {entry['cluster']} is not in this run"
@@ -615,7 +615,7 @@ def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> No
         for entry in summary["incomplete"]
     )
     if broken := inputs["broken"]:
-        rows = f"{format_count(broken, 'row')} could not be used: {out}/broken.jsonl has them"
+        rows = f"{broken:,} {'row or file' if broken == 1 else 'rows or files'} not used: {out}/broken.jsonl has them"
         _log_limited([f"{rows}; take these snapshots again"])
     if baseline := summary["baseline"]:
         counts = ", ".join(f"{baseline[name]:,} {name}" for name in ("accepted", "worse", "unmatched"))
