@@ -121,7 +121,7 @@ _SUMMARY_ORDER = (*(result.value for result in Result), _WITHHELD)
 _RESULT_HINTS = {
     Result.CONFLICT: "conflict: the topic changed after it was planned, so nothing was written; plan again",
     Result.DIFFERS: "differs: a request was sent, and the topic is not as planned; the next plan starts from there",
-    Result.UNKNOWN: "unknown: the connection was lost before the reply; the next run checks whether it was written",
+    Result.UNKNOWN: "unknown: a request was sent, and its outcome was not read; the next run checks if it was written",
     Result.PENDING: "pending: written, but the controller has not finished; no action is needed",
     Result.SKIPPED: "skipped: the run ended first, so nothing was written",
 }

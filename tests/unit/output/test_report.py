@@ -188,8 +188,8 @@ def test_what_went_wrong_is_told_topic_by_topic() -> None:
         "      reason       Frozen\n"
         "  conflict: the topic changed after it was planned, so nothing was written; plan\n"
         "  again\n"
-        "  unknown: the connection was lost before the reply; the next run checks whether\n"
-        "  it was written\n"
+        "  unknown: a request was sent, and its outcome was not read; the next run checks\n"
+        "  if it was written\n"
         "  skipped: the run ended first, so nothing was written\n"
         "Applied: 1 done, 1 conflict, 1 refused, 1 failed, 1 unknown, 1 skipped.\n"
     )
