@@ -8,9 +8,10 @@ a ``Settings`` value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import isfinite
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -454,6 +455,30 @@ def build_settings(values: dict[str, Any]) -> Settings:
     if len(sources) > 1:
         raise click.UsageError(f"{' and '.join(sources)} exclude each other: give only one address")
     return Settings(**fields, address_from="".join(sources), verbosity=-1 if quiet else verbose)
+
+
+def require_separate_files(settings: Settings, outputs: Mapping[str, str | None], *inputs: str | None) -> None:
+    """Raise ``click.UsageError`` if a file of ``outputs``, by their options, is one of the others, or is an input.
+
+    ``inputs`` are files beside those of ``settings``. In a folder of manifests, a file that would be one is an input.
+    """
+    from topiarist.adapters.manifests.files import SUFFIXES  # not above: the help of a command reads no manifests
+
+    seen: dict[Path, str] = {}
+    given = (*settings.paths, *settings.clusters, *settings.platform, settings.snapshot, settings.evidence, *inputs)
+    for option_name, file in outputs.items():
+        if not file:
+            continue
+        target = Path(file).resolve()
+        for path in filter(None, given):
+            source = Path(path).resolve()
+            if target == source or (target.is_relative_to(source) and target.suffix in SUFFIXES):
+                raise click.UsageError(
+                    f"{option_name}: found {quote(file)}, an input by {quote(path)}: name another file"
+                )
+        if target in seen:
+            raise click.UsageError(f"{option_name}: found {quote(file)}, as for {seen[target]}: name another file")
+        seen[target] = option_name
 
 
 _ADDRESSES = {"bootstrap_servers": "TOPIARIST_BOOTSTRAP_SERVERS", "zookeeper": "TOPIARIST_ZOOKEEPER"}

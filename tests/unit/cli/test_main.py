@@ -13,6 +13,7 @@ from click.shell_completion import ShellComplete
 
 import topiarist.cli.commands
 from support.checkout import ROOT
+from support.cli.runs import run_topiarist
 from topiarist.api import RunSettings
 from topiarist.cli.main import _COMMAND_HINTS, ALIASES, COMMANDS, cli, run
 from topiarist.cli.terminal import Settings
@@ -188,3 +189,33 @@ def test_no_command_and_no_option_is_forgotten() -> None:
     options = {param.name for command in commands if command for param in command.params}
     assert set(RunSettings.__struct_fields__) <= options
     assert set(Settings.__struct_fields__) - options == {"address_from", "verbosity"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("plan topics --out topics/orders.yaml", '--out: found "topics/orders.yaml", an input by "topics"'),
+        ("plan topics --out topics/new.yml", '--out: found "topics/new.yml", an input by "topics"'),
+        ("plan topics --clusters eu.json --page eu.json", '--page: found "eu.json", an input by "eu.json"'),
+        ("plan topics --out plan --page page --junit ./plan", '--junit: found "./plan", as for --out'),
+        ("apply --yes --plan plan.json --report plan.json", '--report: found "plan.json", an input by "plan.json"'),
+        (
+            "apply topics --yes --report topics/orders.yaml",
+            '--report: found "topics/orders.yaml", an input by "topics"',
+        ),
+        ("moves revert report.jsonl --out report.jsonl", '--out: found "report.jsonl", an input by "report.jsonl"'),
+    ],
+)
+def test_an_output_replaces_no_input(words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An output that is an input, would be a manifest of the next run, or is another output is a usage error."""
+    monkeypatch.chdir(tmp_path)
+    done = run_topiarist(*words.split())
+    assert (done.code, done.out) == (2, "")
+    assert f"Error: {message}: name another file\n" in done.err
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_plan_may_be_saved_beside_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is no manifest by its name may be in their folder; the error is that there is no manifest."""
+    monkeypatch.chdir(tmp_path)
+    assert "name another file" not in run_topiarist("plan", ".", "--out", "plan.json", "--page", "plan.html").err

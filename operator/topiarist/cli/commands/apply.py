@@ -257,6 +257,7 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
     settings = options.build_settings(values)
     if settings.wait and settings.no_wait:
         raise click.UsageError("--wait and --no-wait exclude each other: --no-wait ends the run while brokers copy")
+    options.require_separate_files(settings, {"--report": report}, values["plan_file"], values["reviewed"])
     listener = terminal.TerminalListener(settings)
     mode = _select_mode(settings, listener, values["plan_file"], values["reviewed"], non_interactive=yes)
     with ReportFile(report) as report_file, ClusterSessions(mode.clusters, settings, listener) as sessions:

@@ -77,6 +77,7 @@ def revert_command(report: str, form: str, out: str | None, **values: Any) -> No
     settings = options.build_settings(values)
     if settings.summary and form != "text":
         raise click.UsageError("--summary cannot be combined with --format: it is for text output")
+    options.require_separate_files(settings, {"--out": out}, report)
     moved = parse_report(atomic_files.read_file(report), report)
     _log_omissions(moved, report)
     names = [name for name in moved.clusters if settings.cluster in (None, name)]

@@ -139,6 +139,7 @@ def command(form: str, out: str | None, page: str | None, junit: str | None, exi
         raise click.UsageError("--ask-brokers cannot be combined with --snapshot: a snapshot has no brokers")
     if settings.evidence and settings.snapshot:
         raise click.UsageError("--evidence cannot be combined with --snapshot: a snapshot has its own usage")
+    options.require_separate_files(settings, {"--out": out, "--page": page, "--junit": junit})
     try:
         inputs = load_manifests(settings, listener)
     except InvalidManifests as error:
