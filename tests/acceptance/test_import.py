@@ -262,6 +262,19 @@ CASES = {
         tuple(f"a document of {it}: import it as {it}" for it in ("topicctl", "julie", "kafka-gitops", "asyncapi")),
         ("of no name",),
     ),
+    "ACLs and users of topicctl": Case(
+        "topicctl",
+        "meta: {name: acl, cluster: c}\nspec: {acls: [{resource: {type: topic}}]}\n---\n"
+        "meta: {name: user}\nspec: {name: user, mechanism: scram-sha-256, password: hunter2, iterations: 4096}\n---\n"
+        "meta: {name: a}\nspec: {partitions: 6, saslPassword: hunter3, x: {apiKey: hunter4}}\n",
+        {"a": {"partitions": 6}},
+        (
+            "file.yaml:1: the document: ACLs of topicctl, which are not imported",
+            "file.yaml:4: the document: a user of topicctl, which is not imported",
+            "spec.saslPassword: topiarist has no counterpart",
+        ),
+        ("hunter",),
+    ),
     "resources where the format has none": Case(
         "topicctl",
         "apiVersion: v1\nkind: topic\nmetadata: {name: a}\n---\n"

@@ -198,9 +198,18 @@ def _take_cluster(values: Fields, arns: dict[str, str]) -> str:
     return name if arns.setdefault(name, arn) == arn else arn
 
 
-# Topics of topicctl: one topic a document, beside documents of clusters.
+# Topics of topicctl: one topic a document, beside documents of clusters, ACLs and users.
 
-_CLUSTER_FIELDS = {"bootstrapAddrs", "zkAddrs"}
+_CLUSTER, _USER = "a cluster of topicctl: write a Cluster document for it", "a user of topicctl, which is not imported"
+_NO_TOPICS = {
+    "acls": "ACLs of topicctl, which are not imported",
+    "bootstrapAddrs": _CLUSTER,
+    "mechanism": _USER,
+    "password": _USER,
+    "zkAddrs": _CLUSTER,
+}
+"""Reasons to leave out a document, by a field of its spec."""
+
 _STATIC = "static"
 
 
@@ -209,8 +218,8 @@ def _import_topicctl(documents: Iterable[ForeignDocument], left_out: list[LeftOu
     for document in documents:
         top = Fields(document, left_out)
         meta, spec = top.take_fields("meta"), top.take_fields("spec")
-        if not _CLUSTER_FIELDS.isdisjoint(spec):
-            top.refuse("a cluster of topicctl: write a Cluster document for it")
+        if other := next((reason for field, reason in _NO_TOPICS.items() if field in spec), ""):
+            top.refuse(other)
             continue
         name = meta.take_text("name")
         if not name:

@@ -40,6 +40,9 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-
 _FREE_TEXT = {"annotations", "credentials", "description"}
 """Fields with text for people or with secrets, in which braces are no template."""
 
+_SECRET = re.compile("password|passphrase|secret|token|credential|jaas|api_?key|private", re.IGNORECASE)
+"""Part of the name of a field with a value that is not shown."""
+
 _REFERENCE = "$ref"
 
 
@@ -291,7 +294,7 @@ class Fields:
     def _add(self, below: FieldPath, value: Any, reason: str, *, is_expected: bool = False) -> None:
         path = (*self._path, *below)
         field = ".".join(map(str, path))
-        shown = "" if value is None else _shorten(value)
+        shown = "" if value is None or _SECRET.search(field) else _shorten(value)
         line = self._document.line_of(path)
         self._left_out.append(LeftOut(self._document.file, line, field, shown, reason, is_expected))
 
