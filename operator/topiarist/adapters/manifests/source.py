@@ -130,14 +130,23 @@ class Document:
         For a scalar or a list item it is the location of the value. For any other field, or if the path ends in a
         ``FieldKey``, it is the location of the key.
         """
-        root, first = self.root or (_compose_document(self), 0)
-        line, column = locate_node(root, path)
-        return Location(self.file.name, self.line + line - first + 1, column + 1)
+        return _locate(self, *self.root, path) if self.root else _locate_anew(self, path)
+
+
+def _locate(document: Document, root: Node, first: int, path: FieldPath) -> Location:
+    line, column = locate_node(root, path)
+    return Location(document.file.name, document.line + line - first + 1, column + 1)
+
+
+@lru_cache(maxsize=16_384)
+def _locate_anew(document: Document, path: FieldPath) -> Location:
+    """Return a location; many are cached, because a list of many clusters has the same places for each of them."""
+    return _locate(document, _compose_document(document), 0, path)
 
 
 @lru_cache(maxsize=16)
 def _compose_document(document: Document) -> Node:
-    """Parse a document with all positions; the last few trees are cached for repeated lookups."""
+    """Parse a document with all positions; the last few trees are cached for other places in them."""
     return compose_document(document.file.part(document.start, document.end))
 
 
