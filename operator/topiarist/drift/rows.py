@@ -157,13 +157,14 @@ _MAX_CACHED_PLACES = 1 << 16
 class RowWords(NamedTuple):
     """Paths and options of commands, with which the command of a finding runs as it is printed.
 
-    They are those of a command about the same manifests and clusters, of one that reads only Cluster documents, and of
-    one that reads only documents.
+    They are those of a command about the same manifests and clusters, of one that reads only Cluster documents, of one
+    that reads only documents, and the owner for a command that plans.
     """
 
     all: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
+    owner: tuple[str, ...] = ()
 
 
 class RowOptions(NamedTuple):
@@ -242,6 +243,7 @@ def make_command(row: FindingRow, options: RowOptions) -> str:
     if not topic:
         is_move = DriftClass(row["class"]) in MOVE_CLASSES
         return shlex.join(["topiarist", *(["moves", *options.words.clusters] if is_move else ["list", *given]), *named])
+    given += options.words.owner
     if topic.startswith("-"):  # a valid name in Kafka, and not an option
         paths = given[: next((at for at, word in enumerate(given) if word.startswith("--")), len(given))]
         return shlex.join(["topiarist", "describe", *given[len(paths) :], *named, "--", topic, *paths])

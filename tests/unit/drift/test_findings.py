@@ -612,21 +612,25 @@ def test_the_oldest_finding_is_named(fleet: Path, tmp_path: Path) -> None:
 
 
 def test_a_command_has_the_paths_of_the_run() -> None:
-    """Paths and options follow the topic; a topic that is no option comes after them, and moves read Clusters alone."""
+    """Paths and options follow a topic that is no option itself; moves read Clusters, and plans have an owner."""
     words = "topics/", "--clusters", "c.yaml"
-    options = RowOptions("", "", RowWords((*words, "--snapshot", "s"), words, words))
+    options = RowOptions("", "", RowWords((*words, "--snapshot", "s"), words, words, ("--owner", "o")))
     commands = [
         make_command(make_row("eu", topic, DriftFinding(kind), "2025-01-31T12:00:00Z"), options)
-        for topic, kind in (("a", DriftClass.CONFIG), ("-x", DriftClass.CONFIG), ("", DriftClass.STUCK))
+        for topic, kind in (
+            *(("a", DriftClass.CONFIG), ("-x", DriftClass.CONFIG)),
+            *(("", DriftClass.STUCK), ("", DriftClass.UNKNOWN)),
+        )
     ]
     place = {"file": "e f.yaml", "line": 17}
     for name, kind in (("a", DriftClass.INVALID), ("a", DriftClass.EXPIRED), ("", DriftClass.EXPIRED)):
         row = make_row("", name, DriftFinding(kind), "2025-01-31T12:00:00Z") | place
         commands.append(make_command(row, options))
     assert commands == [
-        "topiarist describe a topics/ --clusters c.yaml --snapshot s --cluster eu",
-        "topiarist describe --clusters c.yaml --snapshot s --cluster eu -- -x topics/",
+        "topiarist describe a topics/ --clusters c.yaml --snapshot s --owner o --cluster eu",
+        "topiarist describe --clusters c.yaml --snapshot s --owner o --cluster eu -- -x topics/",
         "topiarist moves topics/ --clusters c.yaml --cluster eu",
+        "topiarist list topics/ --clusters c.yaml --snapshot s --cluster eu",
         "topiarist validate topics/ --clusters c.yaml",
         "tail -n +17 'e f.yaml'",
         "head -n 1 'e f.yaml'",

@@ -229,13 +229,25 @@ def test_ids_are_those_of_the_key_alone(fleet: Path) -> None:
     assert len({row["id"] for row in rows}) == len(rows)
 
 
-def test_every_command_runs_as_it_is_printed(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command of each finding shows it without another word: it has the paths and the snapshots of the run."""
-    for row in read_rows(fleet.parent / "report"):
+@pytest.mark.parametrize("given", [(), ("--owner", "other", "--kafka-version", "3.9")])
+def test_every_command_runs_as_it_is_printed(
+    fleet: Path, capsys: pytest.CaptureFixture[str], given: tuple[str, ...]
+) -> None:
+    """The command of each finding shows it without another word: it has the paths and the options of the run."""
+    write_manifests(fleet, [*BOTH, "unread"], *fleet.joinpath("all.yaml").read_text().split("\n---\n")[2:])
+    run_drift(fleet, fleet.parent / "report", "-q", *given)
+    capsys.readouterr()
+    rows = read_rows(fleet.parent / "report")
+    assert any(row["class"] == "unknown" for row in rows)
+    for row in rows:
         program, *words = shlex.split(row["command"])
         assert program == "topiarist"
-        assert run(words) == 0, row["command"]
-        assert row["topic"] in capsys.readouterr().out
+        assert "3.9" in words or not given
+        assert run(words) == (row["class"] == "unknown"), row["command"]
+        said = capsys.readouterr()
+        assert (
+            "has no snapshot of cluster unread" in said.err if row["class"] == "unknown" else row["topic"] in said.out
+        )
 
 
 def test_an_invalid_manifest_does_not_stop_the_commands_of_other_findings(

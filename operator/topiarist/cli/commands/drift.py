@@ -432,25 +432,21 @@ def _address_words(settings: Settings) -> list[str]:
 
 
 def _document_words(settings: Settings) -> list[str]:
-    named = (*_named("--clusters", *settings.clusters), *_named("--platform", *settings.platform))
-    return [*settings.paths, *named]
+    version = _named("--kafka-version", format_version(settings.kafka_version)) if settings.kafka_version else ()
+    clusters = (*_named("--clusters", *settings.clusters), *_named("--platform", *settings.platform))
+    return [*settings.paths, *clusters, *version]
 
 
-def _manifest_words(settings: Settings) -> list[str]:
-    """Return the paths and options of a command about the same manifests and clusters."""
-    return [
-        *_document_words(settings),
-        *_address_words(settings),
-        *(_named("--owner", settings.owner) if settings.owner != "default" else ()),
-    ]
+def _owner_words(settings: Settings) -> list[str]:
+    return _named("--owner", settings.owner) if settings.owner != "default" else []
 
 
-def _words_of(given: _DriftOptions, settings: Settings) -> tuple[list[str], list[str], list[str]]:
-    """Return the words of a command about the same manifests and clusters, about clusters, and about documents."""
-    snapshots = _named("--snapshot", *_readable_snapshots(given))
+def _words_of(given: _DriftOptions, settings: Settings) -> Sequence[Sequence[str]]:
+    """Return the fields of ``RowWords``."""
+    snapshots, addresses = _named("--snapshot", *_readable_snapshots(given)), _address_words(settings)
     clusters = [*settings.paths, *_named("--clusters", *settings.clusters, *settings.platform)]
-    all_words = [*_manifest_words(settings), *snapshots]
-    return all_words, [*clusters, *_address_words(settings)], _document_words(settings)
+    documents = _document_words(settings)
+    return [*documents, *addresses, *snapshots], [*clusters, *addresses], documents, _owner_words(settings)
 
 
 def _readable_snapshots(given: _DriftOptions) -> tuple[str, ...]:
@@ -465,7 +461,7 @@ def _readable_snapshots(given: _DriftOptions) -> tuple[str, ...]:
 
 def _repairs_of(given: _DriftOptions, settings: Settings) -> dict[str, str]:
     """Return the commands that repair findings by the value of ``--fix``, without the report and a selection."""
-    words = ["topiarist", "drift", *_manifest_words(settings)]
+    words = ["topiarist", "drift", *_document_words(settings), *_address_words(settings), *_owner_words(settings)]
     snapshots = _named("--snapshots", *_readable_snapshots(given))
     return {
         way: shlex.join([*words, *(snapshots if way == "plan" else ()), "--fix", way])
