@@ -294,7 +294,8 @@ class Fields:
     def _add(self, below: FieldPath, value: Any, reason: str, *, is_expected: bool = False) -> None:
         path = (*self._path, *below)
         field = ".".join(map(str, path))
-        shown = "" if value is None or _SECRET.search(field) else _shorten(value)
+        is_secret = isinstance(value, str) and _SECRET.search(field)
+        shown = "" if value is None or is_secret else _shorten(value)
         line = self._document.line_of(path)
         self._left_out.append(LeftOut(self._document.file, line, field, shown, reason, is_expected))
 
