@@ -202,8 +202,10 @@ def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[S
     explained = ((found, each) for found in find_violations(schema, body) for each in _EXPLAINERS[found.keyword](found))
     try:
         for found, error in islice(explained, MAX_ERRORS):
-            # A value of the wrong type violates other keywords too; versions of jsonschema-rs differ in the order.
-            if found.keyword == "type" or error.path not in errors:
+            # A value of the wrong type violates other keywords too; versions of jsonschema-rs differ in the order. The
+            # pattern of a text says more than its length.
+            says_more = found.keyword == "type" or (found.keyword == "pattern" and found.instance)
+            if says_more or error.path not in errors:
                 errors[error.path] = _name_strange_text(found, error)
     except ValueError:  # a lone surrogate in a key or in a config, which JSON can hold
         pass
@@ -337,9 +339,10 @@ def _right_place(name: str, known_fields: Mapping[str, Any], path: FieldPath) ->
         config = config or (suggest_config_name(dotted) if "." in dotted else None)
         if config:
             return f"write it below config: as {config}"
-    inner_fields = (field for field, schema in known_fields.items() if name in schema.get("properties", ()))
-    below = next(inner_fields, "")
-    return f"move it below {below}:" if below else ""
+    for below, schema in known_fields.items():
+        if inner := find_field(name, schema.get("properties", ())):
+            return f"move it below {below}:" + ("" if inner == name else f" as {inner}")
+    return ""
 
 
 def _known_fields_hint(fields: Iterable[str]) -> str:
