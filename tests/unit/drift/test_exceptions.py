@@ -349,10 +349,16 @@ def test_a_document_that_hides_its_name_hides_its_topic_only(
 def test_manifests_that_cannot_be_read_end_the_run(
     fresh: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is known of their names: all topics would be undeclared."""
-    (tmp_path / "fleet" / "orders.yaml").symlink_to("nowhere")
+    """Nothing is known of their names, nor of those in encrypted files: all topics would be undeclared."""
+    file = tmp_path / "fleet" / "orders.yaml"
+    file.symlink_to("nowhere")
     assert run_drift(fresh, tmp_path / "report", "-q") == 1
     assert "fleet/orders.yaml: error: found a broken symbolic link" in capsys.readouterr().err
+    file.unlink()
+    for data in (b"\0GITCRYPT\0\xe5\xff\x01", topic_document("orders", BOTH).encode("utf-16-le")):
+        file.write_bytes(data)
+        assert run_drift(fresh, tmp_path / "report", "-q") == 1
+        assert "fleet/orders.yaml:1:" in capsys.readouterr().err
     assert not (tmp_path / "report").exists()
 
 

@@ -242,8 +242,6 @@ def _find_positions(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, 
 
 def _describe_decode_error(error: UnicodeDecodeError) -> SyntaxIssue:
     data = error.object  # the codec has removed the byte order mark
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return SyntaxIssue(0, 0, "found UTF-16, wanted UTF-8", "save the file as UTF-8")
     *lines, last = LINE_BREAK.split(data[: error.start].decode())
     message = f"found the byte 0x{data[error.start]:02x}, which is not UTF-8"
     return SyntaxIssue(len(lines), len(last), message, "save the file as UTF-8")
@@ -360,8 +358,14 @@ def read_documents(
 
 def _find_flaws(file: File) -> list[SyntaxIssue]:
     """Return the issues with which no part of a file can be parsed."""
+    data = file.data
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[1:4:2] == b"\0\0" or data[:3:2] == b"\0\0":
+        return [SyntaxIssue(0, 0, "found UTF-16, wanted UTF-8", "save the file as UTF-8")]
+    if data.startswith((b"\0", b"\x1f\x8b")):
+        hint = "decrypt or unpack it first, or give paths without it"
+        return [SyntaxIssue(0, 0, "found an encrypted or compressed file, wanted YAML", hint)]
     try:
-        text = file.data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return [_describe_decode_error(error)]
     return list(islice(chain(forbidden_character_issues(text), tag_directive_issues(text)), MAX_ERRORS))

@@ -272,7 +272,8 @@ class _Loader:
             for document in islice(diagnose_documents(file), parsed_count, None):
                 if isinstance(document, Diagnostic):
                     self._add_error(document)
-                    self.invalid_parts.append(_unreadable_part(document, file))
+                    self.invalid_parts.append(part := _unreadable_part(document, file))
+                    self.has_unread_files |= not part.topics and b"\0" in file.data
                     continue
                 self._add_document(document.body, document.source, document.issues)
                 document.source.root = None
