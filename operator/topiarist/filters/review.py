@@ -38,7 +38,14 @@ from topiarist.model.plan import (
 )
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
-from topiarist.planning.builder import HINT_PROTECTED_TOPIC, find_unkept_placement, version_hint, version_warning
+from topiarist.planning.builder import (
+    HINT_PROTECTED_TOPIC,
+    find_placed_by_brokers,
+    find_unkept_placement,
+    make_move_refusal,
+    version_hint,
+    version_warning,
+)
 from topiarist.planning.moves.topic import KINDS_OF_PROTECTED_TOPICS, find_low_replica_count, find_missing_throttle
 from topiarist.planning.risk import assess_elections, assess_moves
 
@@ -339,6 +346,8 @@ def recheck_saved_plan(
             if not allow_unknown_brokers and (unknown := sorted(named - planned_ids)):
                 message = f"broker {', '.join(map(str, unknown))} was not registered when the plan was made"
                 return Issue(Reason.UNKNOWN_BROKERS, message, hint="to allow this, pass --allow-unknown-brokers")
+        if isinstance(change, MoveReplicas) and (why := find_placed_by_brokers(cluster, state.capabilities).creations):
+            return make_move_refusal(why)
         if isinstance(change, ElectLeaders) and MoveKind.LEADERS not in cluster.moves.allow:
             message = "spec.moves of the Cluster does not allow the election of preferred leaders"
             return Issue(Reason.MOVE_NOT_ALLOWED, message, hint="allow Leaders in spec.moves of the Cluster")

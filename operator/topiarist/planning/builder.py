@@ -116,6 +116,13 @@ def find_unkept_placement(cluster: ClusterSpec, excluded: Collection[int], why: 
     return None
 
 
+def make_move_refusal(why: str) -> Issue:
+    """Return the refusal of moves where the cluster chooses the brokers of replicas."""
+    message = f"a move lists the brokers of replicas, which the plan cannot ensure: {why}"
+    hint = "leave the move to the service; or set placement to Explicit, if the brokers carry out lists"
+    return Issue(Reason.PLACED_BY_BROKERS, message, hint=hint)
+
+
 class ReplicaPlacer:
     """A placer for the partitions of one plan.
 

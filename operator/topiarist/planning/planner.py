@@ -38,6 +38,7 @@ from topiarist.model.plan import (
     DeleteTopic,
     ImpliedTopic,
     Issue,
+    MoveReplicas,
     Plan,
     RunOptions,
     TakeOwnership,
@@ -71,6 +72,7 @@ from topiarist.planning.builder import (
     TopicPlanBuilder,
     explain_stale_entry,
     find_problems,
+    make_move_refusal,
 )
 from topiarist.planning.diff import limit_cuts, plan_creation
 from topiarist.planning.moves.planner import MovePlanner
@@ -262,6 +264,12 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
             unchanged += 1
             if plan.notices:
                 plans.append(plan)
+    if why := context.placer.by_brokers.creations:
+        refusal = make_move_refusal(why)
+        plans = [
+            withhold(plan, [change for change in plan.changes if isinstance(change, MoveReplicas)], refusal)
+            for plan in plans
+        ]
     plans, warnings = enforce_size_limits(plans, state.size_limits)
     plans = apply_write_block(plans, state.write_block)
     by_brokers = _describe_placement(plans, context.placer.by_brokers)

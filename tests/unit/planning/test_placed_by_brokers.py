@@ -16,7 +16,8 @@ from topiarist.errors import Reason
 from topiarist.filters.review import filter_unreviewed, recheck_saved_plan
 from topiarist.kafka.types import UNPLACED, ClusterMode
 from topiarist.model.access import KafkaAccess, Placement
-from topiarist.model.plan import AddPartitions, CreateTopic, Plan, RunOptions
+from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
+from topiarist.model.plan import AddPartitions, CreateTopic, Plan, RunOptions, TakeOwnership, UpdateConfig
 from topiarist.model.spec import ClusterSpec, RackAwareness
 from topiarist.model.state import Capabilities, ClusterState, Support
 from topiarist.planning.preconditions import revalidate, simulate
@@ -138,6 +139,27 @@ def test_demands_on_brokers_that_the_plan_cannot_meet_are_refused(
     assert words in found.topics[0].refusals[0].message
     assert "spec.kafka.placement is Brokers" in found.topics[0].refusals[0].message
     assert not found.has_changes
+
+
+@pytest.mark.parametrize("given", ["declared", "seen"])
+def test_moves_are_refused_where_the_cluster_chooses_brokers(given: str) -> None:
+    """A move is a list of brokers: it is refused with the reason, and the other changes of the topic are made."""
+    moving = MoveSettings(frozenset(MoveKind), UNLIMITED)
+    place = on(Placement.BROKERS if given == "declared" else None, moves=moving)
+    world = seen(topic("moved"), capabilities=NO_LISTS if given == "seen" else Capabilities())
+    wanted = {"replicationFactor": 3, "config": {"retention.ms": 1}}
+    found = plan(world, spec("moved", place, **wanted), run=RunOptions(adopt=("moved",)))
+    (moved,) = found.topics
+    assert [type(change) for change in moved.changes if not isinstance(change, TakeOwnership)] == [UpdateConfig]
+    assert refusal_reasons(found) == {"moved": [Reason.PLACED_BY_BROKERS]}
+    why = "spec.kafka.placement is Brokers" if given == "declared" else "they ignore lists"
+    assert moved.refusals[0].message == f"a move lists the brokers of replicas, which the plan cannot ensure: {why}"
+    explicit = on(Placement.EXPLICIT, moves=moving)
+    saved = plan(world, spec("moved", explicit, **wanted), run=RunOptions(adopt=("moved",)))
+    assert saved.topics[0].moves()
+    checked = recheck_saved_plan(saved, place, world, planned_brokers=saved.brokers)
+    assert refusal_reasons(checked) == {"moved": [Reason.PLACED_BY_BROKERS]}
+    assert recheck_saved_plan(saved, explicit, world, planned_brokers=saved.brokers).topics[0].moves()
 
 
 @pytest.mark.parametrize("mode", [None, RackAwareness.SAFE, RackAwareness.DISABLED])
