@@ -40,7 +40,7 @@ def make_pass(bootstrap: str, folder: str) -> Callable[[], None]:
     """Return the pass over a cluster; it ends the process if there is something to do."""
     desired = load_manifests(RunSettings(paths=(folder,), bootstrap_servers=bootstrap)).desired
     ((name, spec),) = desired.clusters.items()
-    cluster = open_cluster(spec, owner="benchmark")
+    cluster = open_cluster(spec, owner="benchmark").enable_decode_cache()
 
     def run_pass() -> None:
         if read_and_plan(cluster, spec, desired.specs[name], RunOptions()).has_changes:

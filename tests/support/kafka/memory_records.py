@@ -32,7 +32,7 @@ from support.kafka.releases import NEWEST, RELEASES, Offering
 from support.kafka.requests import Epoch, TransactionClient
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Message
-from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.connection.session import AnswerCache, Session
 from topiarist.adapters.kafka_admin.records import topic as records_topic
 from topiarist.adapters.kafka_admin.records.transactions import Clock
 from topiarist.errors import TopiaristError
@@ -70,6 +70,7 @@ class MemorySession(Offering):
 
     changed_at = 0.0
     is_reassigning = False
+    answers: AnswerCache | None = None
 
     def any_broker(self) -> Any:
         """Return this connection; so do the next methods."""

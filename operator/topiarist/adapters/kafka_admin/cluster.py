@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, translate_errors
-from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.connection.session import AnswerCache, Session
 from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities, find_mode
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
@@ -114,7 +114,8 @@ class KafkaCluster(Closable):
         self._session.close()
 
     def enable_decode_cache(self) -> Self:
-        """Return the cluster itself: one answer describes all topics, and is decoded as a whole."""
+        """Return the cluster itself; an answer that is as before is not decoded again."""
+        self._session.answers = AnswerCache()
         return self
 
     @property
@@ -128,6 +129,8 @@ class KafkaCluster(Closable):
         Reading needs no records: if they cannot be read, no topic counts as owned, and nothing may be written.
         """
         began = time.monotonic()
+        if self._session.answers:
+            self._session.answers.start_read()
         if self._records_topic is None:
             return self._read_without_records()
         try:
@@ -437,6 +440,7 @@ class KafkaCluster(Closable):
                 self._read_leader_epoch,
                 self._require_moved,
                 self._on_notice,
+                self._session.answers,
             ),
             topic=self._records_topic._replace(known_id=self._records_topic_id),
             lock_timeout=self._lock_timeout,

@@ -148,6 +148,7 @@ class ScriptedSession:
         self.changed_at = 0.0
         self.waits: list[float] = []
         self.is_reassigning = False
+        self.answers = None
 
     def answer(self, sent: Sent) -> Any:
         """Return the next answer to a request of this name."""

@@ -27,10 +27,11 @@ from topiarist.adapters.kafka_admin.cluster import (
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.moves import mover as mover_module
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
+from topiarist.adapters.kafka_admin.read import configs, metadata, topic_reader
 from topiarist.adapters.kafka_admin.read import state as cluster_state
-from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.state import REMEDY_NO_RECORDS
 from topiarist.adapters.kafka_admin.read.topic_reader import NO_MOVES_WITHOUT_RECORDS
+from topiarist.adapters.kafka_admin.records import codec, log
 from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, Moved, Records, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import WARNING_ZOOKEEPER_ENDED, RecordsRun
 from topiarist.errors import Reason, TopiaristError
@@ -215,6 +216,44 @@ def test_progress_and_inspection(kafka: FakeKafka) -> None:
     assert cluster.read_cluster_id() == "ID"
     assert cluster.enable_decode_cache() is cluster
     assert cluster.requests is cluster._session.requests
+
+
+def test_a_cluster_that_is_read_repeatedly_decodes_what_has_changed(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows what a new session shows after each change, and decodes nothing while nothing changes."""
+    decoded: list[str] = []
+
+    def count(module: Any, name: str) -> None:
+        decode = getattr(module, name)
+
+        def decode_and_count(*given: Any) -> Any:
+            decoded.append(name)
+            return decode(*given)
+
+        monkeypatch.setattr(module, name, decode_and_count)
+
+    count(log, "committed_records")
+    count(codec, "decode_records")
+    count(configs, "_decode_overrides")
+    count(metadata, "decode_metadata")
+    for number in range(30):  # a few topics are described as a whole
+        kafka.cluster.add(f"other-{number}", (1, 2))
+    cluster = kafka.open().enable_decode_cache()
+    for change in (
+        lambda: None,
+        lambda: kafka.cluster.add("other", (1, 2)),
+        lambda: kafka.cluster.topics["set"].config.update({"retention.ms": "7"}),
+        lambda: kafka.cluster.topics.pop("other"),
+        lambda: [*kafka.apply(kafka.plan(*WANTED))],
+        lambda: [*kafka.apply(kafka.plan(spec("set", **SMALL), owner="them", take_ownership=("*",)))],
+    ):
+        change()
+        assert cluster.read().topics == kafka.read().topics
+        cluster.read()  # in the one before, records that had just been written were not yet readable at first
+        decoded.clear()
+        state = cluster.read()
+        assert (decoded.copy(), state.topics) == ([], kafka.read().topics)
 
 
 def test_a_topic_of_records_that_was_recreated(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:

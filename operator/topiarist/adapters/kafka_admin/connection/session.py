@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from hashlib import blake2b
+from typing import Any, TypeVar
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.authentication import RefusedByCluster
@@ -43,11 +44,47 @@ HINT_ADVERTISED = (
     " correct advertised.listeners or the DNS"
 )
 
+ANSWER_HEADER_BYTES = 4 + 1 + 4
+"""The correlation id, the tagged fields of the header, and the throttle time of most answers."""
+
+_Value = TypeVar("_Value")
 _Found = TypeVar("_Found", int, Connection)
 _Key = TypeVar("_Key")
 _Kept = tuple[int, float]  # the id of a broker, and the time at which it was found
 _LOOKUP_INTERVAL_S = 0.2
 _TRANSACTION, _KEYS_VERSION = 1, 4
+
+
+class AnswerCache:
+    """The decoded answers of a cluster that is read repeatedly: an answer that is as before is not decoded again.
+
+    ``start_read`` forgets what the last read did not need.
+    """
+
+    def __init__(self) -> None:
+        self._previous: dict[Hashable, tuple[object, Any]] = {}
+        self._current: dict[Hashable, tuple[object, Any]] = {}
+
+    def start_read(self) -> None:
+        """Start a read."""
+        self._previous, self._current = self._current, {}
+
+    def decode(self, question: Hashable, answer: object, decode: Callable[[], _Value]) -> _Value:
+        """Return what ``decode`` returned for an equal answer to this question, or returns now. Any thread may call it.
+
+        ``answer`` may be a digest of the answer. Callers change none of the values.
+        """
+        entry = self._current.get(question) or self._previous.get(question)
+        if entry is None or entry[0] != answer:
+            entry = answer, decode()
+        self._current[question] = entry
+        value: _Value = entry[1]
+        return value
+
+
+def digest_answer(data: bytes) -> bytes:
+    """Return a digest of an answer, without its header, for an ``AnswerCache``: a large answer is not worth keeping."""
+    return blake2b(memoryview(data)[ANSWER_HEADER_BYTES:], digest_size=16).digest()
 
 
 class Session:
@@ -57,7 +94,7 @@ class Session:
     the monotonic clock at which something may have changed that the next read must show: the begin, a write of this
     session, and what it has seen of others (``is_reassigning``: a reassignment). Raises ``WrongUsage`` for
     malformed addresses and ``CredentialsInvalid`` for a secret that is not there. With ``accepts_old_brokers``, brokers
-    before Kafka 2.8 are accepted, which have no topic ids.
+    before Kafka 2.8 are accepted, which have no topic ids. ``answers`` is set for a cluster that is read repeatedly.
     """
 
     def __init__(self, access: KafkaAccess, connect_timeout: float, *, accepts_old_brokers: bool = False) -> None:
@@ -66,6 +103,7 @@ class Session:
         self.requests: Counter[tuple[str, str]] = Counter()
         self.changed_at = time.monotonic()
         self.is_reassigning = False
+        self.answers: AnswerCache | None = None
         self._bootstrap = parse_bootstrap_servers(access.bootstrap_servers)
         self._connector = Connector(access, connect_timeout, self.requests, accepts_old_brokers=accepts_old_brokers)
         self._connector.check_credentials()

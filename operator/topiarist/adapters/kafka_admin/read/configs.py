@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
-from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.connection.session import AnswerCache, Session, digest_answer
 from topiarist.adapters.kafka_admin.protocol.messages import DescribeConfigsRequest, MalformedMessage
 from topiarist.adapters.kafka_admin.read import metadata
 from topiarist.errors import Reason, TopiaristError
@@ -143,7 +143,7 @@ def read_overrides(
     """
 
     def read(from_: Connection, batch: Sequence[str]) -> dict[str, Overrides]:
-        found = {each.name: each for each in _read_batch(from_, batch)}
+        found = _read_batch(from_, batch, session.answers)
         return {name: _overrides_or_error(session, name, found.get(name)) for name in batch}
 
     overrides: dict[str, Overrides] = {}
@@ -263,10 +263,24 @@ def read_static_settings(session: Session, broker_id: int, keys: Sequence[str]) 
     }
 
 
-def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[metadata.TopicOverrides]:
+def _read_batch(
+    connection: Connection, names: Sequence[str], answers: AnswerCache | None
+) -> Mapping[str, metadata.TopicOverrides]:
     request = build_describe_configs(names, None)
     version = connection.version_of(request)
     data = connection.call_raw(request, version)
+
+    def decode() -> Mapping[str, metadata.TopicOverrides]:
+        return {each.name: each for each in _decode_overrides(connection, request, version, data)}
+
+    if answers is None:
+        return decode()
+    return answers.decode(("DescribeConfigs", version, names[0]), digest_answer(data), decode)
+
+
+def _decode_overrides(
+    connection: Connection, request: Message, version: int, data: bytes
+) -> Iterator[metadata.TopicOverrides]:
     if version != metadata.VERSION:
         for result in connection.decode(request, version, data).results:
             config = {each.name: each.value or "" for each in result.configs if each.config_source == metadata.OVERRIDE}

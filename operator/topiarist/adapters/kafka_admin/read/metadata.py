@@ -14,6 +14,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     decode_topic_id,
     encode_topic_id,
 )
+from topiarist.adapters.kafka_admin.connection.session import ANSWER_HEADER_BYTES, AnswerCache
 from topiarist.adapters.kafka_admin.protocol.messages import MalformedMessage, MetadataRequest, read_varint, skip_tags
 from topiarist.kafka.types import Broker, Replicas
 
@@ -29,7 +30,6 @@ VERSION = 4
 OVERRIDE = 1
 """The source of a config that the topic itself sets."""
 
-_HEADER_BYTES = 4 + 1 + 4  # correlation id, tagged fields of the header, throttle time
 _TOO_MANY = 1 << 28
 _LONG = 128  # a length from here on has more than one byte
 
@@ -55,7 +55,7 @@ def decode_overrides(data: bytes) -> Iterator[TopicOverrides]:
 
 
 def _decode(data: bytes) -> Iterator[TopicOverrides]:
-    position = _HEADER_BYTES
+    position = ANSWER_HEADER_BYTES
     if len(data) < position or data[4]:
         raise MalformedMessage("the header has tagged fields, or is cut off")
     results, position = read_length(data, position)
@@ -167,13 +167,13 @@ class AllMetadata:
     """The metadata of all topics, read again and again over one connection.
 
     An answer that is like the one before is not decoded again: its ``topics`` are the same object. In KRaft mode each
-    answer names another broker as its controller, so that this number does not count.
+    answer names another broker as its controller, so that this number does not count. ``answers`` are those of earlier
+    reads.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, answers: AnswerCache | None = None) -> None:
         self._connection = connection
-        self._content: tuple[bytes, bytes] | None = None
-        self._metadata: ClusterMetadata | None = None
+        self._answers = answers or AnswerCache()
 
     def read(self) -> ClusterMetadata:
         """Return the metadata of now. Raises ``Disconnected``."""
@@ -181,20 +181,20 @@ class AllMetadata:
         version = self._connection.version_of(request)
         data = self._connection.call_raw(request, version)
         controller_at = _find_controller_id(data) if version >= _FIRST_FLEXIBLE else len(data)
-        content = data[_HEADER_BYTES:controller_at], data[controller_at + _ID_BYTES :]
-        if self._metadata is None or content != self._content:
-            self._metadata, self._content = decode_metadata(self._connection.decode(request, version, data)), content
-            return self._metadata
+        content = data[ANSWER_HEADER_BYTES:controller_at], data[controller_at + _ID_BYTES :]
+        metadata = self._answers.decode(
+            ("Metadata", version), content, lambda: decode_metadata(self._connection.decode(request, version, data))
+        )
         if controller_at == len(data):
-            return self._metadata
+            return metadata
         controller = int.from_bytes(data[controller_at : controller_at + _ID_BYTES], signed=True)
-        return self._metadata._replace(controller=controller if controller >= 0 else None)
+        return metadata._replace(controller=controller if controller >= 0 else None)
 
 
 def _find_controller_id(data: bytes) -> int:
     """Return the position of the controller's id in an answer; the end of bytes that are not an answer."""
     try:
-        brokers, position = read_length(data, _HEADER_BYTES)
+        brokers, position = read_length(data, ANSWER_HEADER_BYTES)
         for _ in range(brokers):
             _, position = read_span(data, position + _ID_BYTES)  # the host
             _, position = read_span(data, position + _ID_BYTES)  # the rack, after the port

@@ -200,7 +200,7 @@ def _read_topics(
     ids and replica lists after their configs were read, and nothing is being reassigned, then all of them were there
     with these lists when the read began: no id is used twice, and a list that a reassignment changes is another list.
     """
-    connection, everything = synced.connection, AllMetadata(synced.connection)
+    connection, everything = synced.connection, AllMetadata(synced.connection, session.answers)
 
     def watch_reassignments() -> ReassignmentsWatch:
         # Without a controller no broker can list them, and the request would wait for one.

@@ -12,13 +12,14 @@ that began some seconds before, in which nothing is removed.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.session import AnswerCache
 from topiarist.adapters.kafka_admin.protocol.batches import read_batches
 from topiarist.adapters.kafka_admin.protocol.messages import FetchRequest, ListOffsetsRequest, MalformedMessage
 from topiarist.adapters.kafka_admin.records import codec, transactions
@@ -40,8 +41,15 @@ TAIL_AGE_S = 5.0
 class RecordsLog:
     """A reader of partition 0 of the topic."""
 
-    def __init__(self, session: transactions.RecordsSession, topic: str, clock: transactions.Clock) -> None:
+    def __init__(
+        self,
+        session: transactions.RecordsSession,
+        topic: str,
+        clock: transactions.Clock,
+        answers: AnswerCache | None = None,
+    ) -> None:
         self._session = session
+        self._answers = answers
         self._topic = topic
         self._clock = clock
         self._repeater = transactions.Repeater(session, clock, lambda code: f"Read on the topic {topic}")
@@ -66,7 +74,7 @@ class RecordsLog:
         while end is None or self._position < end:
             part, before = first or self._fetch(self._position), self._position
             end, first = part.last_stable_offset if end is None else end, None
-            for key, value, next_offset in committed_records(part, before):
+            for key, value, next_offset in self._decode(part, before):
                 self._take(key, value, next_offset)
             if self._position > before:
                 waiting_since = self._clock.now()
@@ -78,6 +86,18 @@ class RecordsLog:
                 self._wait(part, end, self._clock.now() - waiting_since)
         self._read_at = began
         return dict(self._values)
+
+    def decode(self, values: Mapping[bytes, bytes]) -> Records:
+        """Return the records that ``read`` has found. Raises ``Unreadable``."""
+        if self._answers is None:
+            return codec.decode_records(values)
+        return self._answers.decode("records", [*values.items()], lambda: codec.decode_records(values))
+
+    def _decode(self, part: Message, position: int) -> Iterable[tuple[bytes | None, bytes | None, int]]:
+        if self._answers is None or part.aborted_transactions:
+            return committed_records(part, position)
+        data = bytes(part.records or b"")
+        return self._answers.decode(("Fetch", position), data, lambda: [*committed_records(part, position)])
 
     def take_written(self, key: bytes, value: bytes | None, end: int | None) -> None:
         """Take note of a record that was written without a transaction and ends at ``end`` (None: not known).

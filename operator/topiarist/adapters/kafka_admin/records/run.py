@@ -18,6 +18,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.session import AnswerCache
 from topiarist.adapters.kafka_admin.records import codec, transactions
 from topiarist.adapters.kafka_admin.records.log import RecordsLog, Turn, find_holders
 from topiarist.adapters.kafka_admin.records.topic import (
@@ -97,13 +98,15 @@ class ClusterView(NamedTuple):
 
     ``look`` reads topics after a sync, to resolve intents. ``leader_epoch`` reads the epoch of the controller, None if
     it does not answer at once. ``require_moved`` raises ``TopiaristError`` if records are left in ZooKeeper.
-    ``on_notice`` receives what is otherwise than wanted of a topic of records that the run makes.
+    ``on_notice`` receives what is otherwise than wanted of a topic of records that the run makes. ``answers`` are those
+    of earlier runs over the same session.
     """
 
     look: Callable[[Collection[str]], codec.PresentTopics]
     leader_epoch: Callable[[], int | None] = lambda: None
     require_moved: Callable[[codec.Records], None] = lambda records: None
     on_notice: Callable[[str], None] = drop_notice
+    answers: AnswerCache | None = None
 
 
 class RecordsRun:
@@ -136,7 +139,7 @@ class RecordsRun:
         self._topic = topic
         self._expected_topic_id = topic.known_id
         self._clock = clock
-        self._log = RecordsLog(session, topic.name, clock)
+        self._log = RecordsLog(session, topic.name, clock, cluster.answers)
         self._producer = transactions.Producer(session, topic.name, topic.transactional_id, clock)
         self._before: tuple[FoundTopic, codec.Records] | None = None
         self._free: codec.Records | None = None
@@ -168,7 +171,7 @@ class RecordsRun:
         found = self.find()
         if found is None:
             return codec.Records()
-        records = codec.decode_records(self._log.read(whole=True))
+        records = self._log.decode(self._log.read(whole=True))
         require_own(records, found, self._topic)
         if checks_config:
             self._require_compaction()
@@ -359,7 +362,7 @@ class RecordsRun:
         self._found = found or self._find_or_create()
         self._require_compaction()
         self._producer.init(check)
-        self._records = codec.decode_records(self._log.read(whole=True))
+        self._records = self._log.decode(self._log.read(whole=True))
         if self._records.meta is None:
             self._require_same_topic()  # records name the topic in which they were written
         self._is_seen = True
@@ -418,7 +421,7 @@ class RecordsRun:
         if self._free is not None:
             free, self._free = self._free, None
             return free
-        return codec.decode_records(self._log.read(whole=False))
+        return self._log.decode(self._log.read(whole=False))
 
     def _append(self, key: bytes, value: bytes | None) -> int | None:
         """Write one record without a transaction; return the offset after it."""
@@ -428,7 +431,7 @@ class RecordsRun:
 
     def _read_claims(self, end: int | None) -> codec.Records:
         """Return all records before an offset; the topic was checked before, and is checked with the fence."""
-        return codec.decode_records(self._log.read(whole=True, end=end))
+        return self._log.decode(self._log.read(whole=True, end=end))
 
     def _resolve_intents(self, stop: Callable[[], bool]) -> None:
         """Replace all intents by what their topics show, in one commit: the next run does not wait for them again."""
@@ -506,7 +509,7 @@ class RecordsRun:
         """Return if a commit with an unknown outcome was made: its number tells."""
         try:
             self._producer.require_fence()
-            found = codec.decode_records(self._log.read(whole=True))
+            found = self._log.decode(self._log.read(whole=True))
             self._require_same_topic()
         except (transactions.Fenced, transactions.OutcomeUnknown) as error:
             raise self._fail(f"another run has taken over, or the brokers do not answer ({error})") from error
