@@ -68,10 +68,12 @@ def _bare_command(kafka: Cluster, folder: Path) -> list[str]:
 
 
 def _floor_commands(kafka: Cluster, folder: Path, case: Case) -> Commands:
-    """Return the command that does the least work of a plan without changes; it makes no change, so topiarist does."""
-    if case.changed:
-        return [apply_command(kafka, folder)]
-    return [floor_command(folder / "manifests", kafka.connect)]
+    """Return the command that does the least work of a plan without changes, or of creations; else the script."""
+    if case.name == "nothing":
+        return [floor_command(folder / "manifests", kafka.connect)]
+    if case.name == "creates":
+        return [[sys.executable, "-m", "benchmarks.kafka.bare_checked", *_bare_command(kafka, folder)[2:]]]
+    return [_bare_command(kafka, folder)]
 
 
 def tool_commands(bootstrap: str, folder: Path, case: Case) -> Commands:

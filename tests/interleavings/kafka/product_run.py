@@ -82,6 +82,7 @@ class _Client:
     """The history of a run in place of brokers and clock."""
 
     access = KafkaAccess("b1:9092")
+    answers = None
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events: Iterator[Event] = iter(events)

@@ -87,12 +87,6 @@ class RecordsLog:
         self._read_at = began
         return dict(self._values)
 
-    def decode(self, values: Mapping[bytes, bytes]) -> Records:
-        """Return the records that ``read`` has found. Raises ``Unreadable``."""
-        if self._answers is None:
-            return codec.decode_records(values)
-        return self._answers.decode("records", [*values.items()], lambda: codec.decode_records(values))
-
     def _decode(self, part: Message, position: int) -> Iterable[tuple[bytes | None, bytes | None, int]]:
         if self._answers is None or part.aborted_transactions:
             return committed_records(part, position)

@@ -171,7 +171,7 @@ class RecordsRun:
         found = self.find()
         if found is None:
             return codec.Records()
-        records = self._log.decode(self._log.read(whole=True))
+        records = self._decode(self._log.read(whole=True))
         require_own(records, found, self._topic)
         if checks_config:
             self._require_compaction()
@@ -362,7 +362,7 @@ class RecordsRun:
         self._found = found or self._find_or_create()
         self._require_compaction()
         self._producer.init(check)
-        self._records = self._log.decode(self._log.read(whole=True))
+        self._records = self._decode(self._log.read(whole=True))
         if self._records.meta is None:
             self._require_same_topic()  # records name the topic in which they were written
         self._is_seen = True
@@ -416,12 +416,19 @@ class RecordsRun:
             require_compaction(self._session, self._topic)
             self._is_compaction_known = True
 
+    def _decode(self, values: Mapping[bytes, bytes]) -> codec.Records:
+        """Return the records with these values. Raises ``Unreadable``."""
+        answers = self._cluster.answers
+        if answers is None:
+            return codec.decode_records(values)
+        return answers.decode("records", [*values.items()], lambda: codec.decode_records(values))
+
     def _read_old(self) -> codec.Records:
         """Return all records, which may be old, for the wait for other runs."""
         if self._free is not None:
             free, self._free = self._free, None
             return free
-        return self._log.decode(self._log.read(whole=False))
+        return self._decode(self._log.read(whole=False))
 
     def _append(self, key: bytes, value: bytes | None) -> int | None:
         """Write one record without a transaction; return the offset after it."""
@@ -431,7 +438,7 @@ class RecordsRun:
 
     def _read_claims(self, end: int | None) -> codec.Records:
         """Return all records before an offset; the topic was checked before, and is checked with the fence."""
-        return self._log.decode(self._log.read(whole=True, end=end))
+        return self._decode(self._log.read(whole=True, end=end))
 
     def _resolve_intents(self, stop: Callable[[], bool]) -> None:
         """Replace all intents by what their topics show, in one commit: the next run does not wait for them again."""
@@ -509,7 +516,7 @@ class RecordsRun:
         """Return if a commit with an unknown outcome was made: its number tells."""
         try:
             self._producer.require_fence()
-            found = self._log.decode(self._log.read(whole=True))
+            found = self._decode(self._log.read(whole=True))
             self._require_same_topic()
         except (transactions.Fenced, transactions.OutcomeUnknown) as error:
             raise self._fail(f"another run has taken over, or the brokers do not answer ({error})") from error
