@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from support.waiting import wait_until
 from topiarist.drift.spark.session import suppress_banner
 
 GREETING = "WARNING: Using incubator modules"
@@ -33,24 +32,6 @@ def test_why_it_did_not_start_is_shown(capfd: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(subprocess.CalledProcessError), suppress_banner():
         say("there is no Java", code=1)
     assert capfd.readouterr().err == "there is no Java\n"
-
-
-def test_what_it_says_later_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    """A process that was started meanwhile writes to stderr afterwards, for example progress bars."""
-    greeting = f"import sys; print({GREETING!r}, file=sys.stderr, flush=True); print(flush=True)"
-    command = [sys.executable, "-c", f"{greeting}; input(); sys.stderr.write('bars')"]
-    with suppress_banner():
-        started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert started.stdout
-        started.stdout.readline()
-    started.communicate(b"\n")
-    shown = []
-
-    def arrived() -> bool:
-        shown.append(capfd.readouterr().err)
-        return "".join(shown) == "bars"
-
-    wait_until(arrived, "what was said after the start")
 
 
 def test_stderr_is_what_it_was() -> None:
