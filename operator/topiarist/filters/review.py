@@ -333,6 +333,7 @@ def recheck_saved_plan(
     """
     planned_ids = {broker.id for broker in planned_brokers}
     without_replicas = cluster.exclude_brokers | cluster.drain_brokers
+    placed_by_brokers = find_placed_by_brokers(cluster, state.capabilities).creations
 
     def find_issue(topic: TopicPlan, change: Change) -> Issue | None:
         if isinstance(change, CreateTopic | AddPartitions):
@@ -346,8 +347,8 @@ def recheck_saved_plan(
             if not allow_unknown_brokers and (unknown := sorted(named - planned_ids)):
                 message = f"broker {', '.join(map(str, unknown))} was not registered when the plan was made"
                 return Issue(Reason.UNKNOWN_BROKERS, message, hint="to allow this, pass --allow-unknown-brokers")
-        if isinstance(change, MoveReplicas) and (why := find_placed_by_brokers(cluster, state.capabilities).creations):
-            return make_move_refusal(why)
+        if isinstance(change, MoveReplicas) and placed_by_brokers:
+            return make_move_refusal(placed_by_brokers)
         if isinstance(change, ElectLeaders) and MoveKind.LEADERS not in cluster.moves.allow:
             message = "spec.moves of the Cluster does not allow the election of preferred leaders"
             return Issue(Reason.MOVE_NOT_ALLOWED, message, hint="allow Leaders in spec.moves of the Cluster")

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
 _FIRST_KIND, _OTHER_KINDS = "cluster", ("topic", "record", "usage")
 _MAX_ERRORS_OF_ROW = 5
-_MAX_LISTED = 10
 """Errors of one row in a message."""
+
+_MAX_LISTED = 10
+"""Clusters that a message lists by name."""
 
 
 class RowError(Exception):
