@@ -24,6 +24,7 @@ _ROLES = (
     ("org.apache.spark", "driver JVM"),
     ("spark_submit.py", "driver Python"),
     ("stage.py", "driver Python"),
+    ("bare_driver.py", "driver Python"),
     ("pyspark.daemon", "executor Python"),
     ("pyspark/daemon", "executor Python"),
 )

@@ -107,13 +107,14 @@ class EqualityIndex:
 
     def share_specs(self, group: SpecGroup) -> dict[str, _SharedSpec]:
         """Return the specs of a group by topic: the same objects for each cluster."""
-        number = self._groups.number_of(group)
-        if number is None:
-            return {spec.topic: _SharedSpec(spec) for spec in group.specs}
-        if group not in self._shared_specs:
-            self._shared_specs[group] = {spec.topic: _SharedSpec(spec, number) for spec in group.specs}
-            self._max_cached += _MAX_CACHED_PER_SPEC * len(group.specs)
-        return self._shared_specs[group]
+        shared_specs = self._shared_specs.get(group)
+        if shared_specs is None:
+            number = self._groups.number_of(group)
+            shared_specs = {spec.topic: _SharedSpec(spec, number) for spec in group.specs}
+            if number is not None:
+                self._shared_specs[group] = shared_specs
+                self._max_cached += _MAX_CACHED_PER_SPEC * len(group.specs)
+        return shared_specs
 
     def compare(self, shared_spec: _SharedSpec, rest: RowRemainder) -> _SpecEquality:
         """Return the comparison of a spec with a row; it is cached if other clusters have the spec."""

@@ -292,7 +292,8 @@ class RowCompleter:
             for group in specs.groups:  # many clusters share a group
                 if id(group) not in self._teams_of_group:
                     self._teams_of_group[id(group)] = Counter(map(self._find_team, group.specs))
-                teams.update(self._teams_of_group[id(group)])
+                for team, number in self._teams_of_group[id(group)].items():
+                    teams[team] += number
         else:
             teams.update(map(self._find_team, specs))
         if others := teams.pop("", 0):

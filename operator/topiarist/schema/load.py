@@ -69,7 +69,7 @@ def non_integer_paths(spec: Any, path: FieldPath = ("spec",)) -> Iterable[FieldP
                 yield from non_integer_paths(value, (*path, key))
     elif isinstance(spec, list):
         for index, item in enumerate(spec):
-            if type(item) is not int:
+            if not isinstance(item, str | int):  # a list may have thousands of numbers or names
                 yield from non_integer_paths(item, (*path, index))
     elif not isinstance(spec, str | int | None):
         yield path

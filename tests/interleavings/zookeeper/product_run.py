@@ -199,7 +199,7 @@ def connect(client: _Client, *, multiread: bool, owner: str = "default") -> clus
     """Return the product's cluster over a client that has connected."""
     zookeeper = cluster_module.ZooKeeperCluster.__new__(cluster_module.ZooKeeperCluster)
     session = Session(client, client, _NoLogin(), "model")  # type: ignore[arg-type]
-    session.supports_multiread, session.round_trip_s = multiread, 0.001
+    session.supports_multiread = multiread
     fields = {"_session": session, "_owner": owner, "_jute_max_buffer": 1_048_575, "_lock_timeout": _FOREVER_S}
     zookeeper.__dict__.update(fields, _decode_cache=None)
     return zookeeper

@@ -294,12 +294,15 @@ class _DocumentParser:
         return mapping
 
     def _parse_sequence(self, depth: int) -> list[Any]:
-        next_event, node = self._next_event, self.parse_node
+        next_event, plain, node = self._next_event, self._scalars, self.parse_node
         sequence: list[Any] = []
-        while type(event := next_event()) is not SequenceEndEvent:
+        while (kind := type(event := next_event())) is not SequenceEndEvent:
             if len(sequence) >= MAX_ENTRIES:
                 raise NeedsDiagnosis
-            sequence.append(node(event, depth))
+            if kind is ScalarEvent and not event.style and event.tag is None and event.anchor is None:
+                sequence.append(plain[event.value])
+            else:
+                sequence.append(node(event, depth))
         return sequence
 
 

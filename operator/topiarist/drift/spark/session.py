@@ -217,7 +217,7 @@ def _send_packages(spark: SparkSession) -> None:
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     archive, native = place / "topiarist-job.zip", place / NATIVE_ARCHIVE
     for path, packages in ((archive, _EXECUTOR_PACKAGES), (native, _NATIVE_PACKAGES)):
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as output:
+        with zipfile.ZipFile(path, "w") as output:
             for package in packages:
                 for name, file in _list_package_files(files(package), package):
                     output.writestr(zipfile.ZipInfo(name), file.read_bytes())

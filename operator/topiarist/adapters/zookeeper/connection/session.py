@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import select
 import ssl
 import threading
@@ -264,8 +263,8 @@ class Session:
 
     ``hosts`` is for messages; ``chroot`` is the prefix of all paths, empty if there is none. ``disconnects`` counts
     dropped connections: a caller that sends writes compares it with an earlier value. ``lost`` is True once the session
-    has ended, for good. ``requests`` counts requests by operation and result (ok, error, lost). ``round_trip_s`` is the
-    shortest time in seconds from a request to its reply. ``supports_multiread`` is None until ``sync`` has detected it.
+    has ended, for good. ``requests`` counts requests by operation and result (ok, error, lost).
+    ``supports_multiread`` is None until ``sync`` has detected it.
     """
 
     def __init__(self, client: Any, handler: BufferedHandler, authenticator: Authenticator, hosts: str) -> None:
@@ -276,7 +275,6 @@ class Session:
         self.disconnects = 0
         self.lost = False
         self.requests: Counter[tuple[str, str]] = Counter()
-        self.round_trip_s = math.inf
         self.supports_multiread: bool | None = None
         self._handler = handler
         self._has_received_reply = False
@@ -342,14 +340,10 @@ class Session:
     def call_with_retry(self, request: Request) -> Any:
         """Send a request that is safe to repeat, again after each dropped connection, and return its result."""
         for _ in range(MAX_DISCONNECTS):
-            sent = time.monotonic()
             try:
-                answer = self.result(self.send(request))
+                return self.result(self.send(request))
             except ConnectionInterrupted:
                 self.wait_until_reconnected()
-            else:
-                self.round_trip_s = min(self.round_trip_s, time.monotonic() - sent)
-                return answer
         raise self.too_many_disconnects_error()
 
     def too_many_disconnects_error(self) -> TopiaristError:

@@ -138,16 +138,15 @@ BATCH_SIZE = 200
 """Topics that are read together, directly before they are written."""
 
 MAX_IN_FLIGHT = 64
-"""Maximum number of transactions in flight, however long the round trip."""
+"""Maximum number of transactions in flight.
 
-MIN_IN_FLIGHT = 16
-"""Transactions in flight that keep a server busy if it answers without delay."""
+Requests of other clients wait behind them, and the controller begins with the first topics while the last ones are
+sent. With 16 instead, another client's writes are as quick, and 1,000 creations beside busy brokers take half as long
+again (docs/internals/performance.md).
+"""
 
 SEND_SIZE = 8
 """Transactions that are built before the thread that sends them gets its turn."""
-
-SERVER_TX_PER_SECOND = 3_000
-"""Transactions that a server commits in a second, for the number in flight over a long round trip."""
 
 
 class _InFlightWrite(NamedTuple):
@@ -179,8 +178,6 @@ class Writer:
         self._stop = stop
         self._guard = control.guard
         self._assumptions = plan.assumptions()
-        # Requests of all other clients wait behind these transactions: send only as many as keep the server busy.
-        self._max_in_flight = int(min(MAX_IN_FLIGHT, MIN_IN_FLIGHT + SERVER_TX_PER_SECOND * session.round_trip_s))
         self._queue = WriteQueue(control.throttle, stop)
         self._in_flight_writes: deque[_InFlightWrite] = deque()
         self._unknown_writes: list[_InFlightWrite] = []
@@ -249,8 +246,8 @@ class Writer:
                 yield outcome
             if len(self._in_flight_writes) % SEND_SIZE == 0:
                 time.sleep(0)  # the thread that sends needs the interpreter: otherwise it gets it after 5 ms
-            if len(self._in_flight_writes) >= self._max_in_flight:
-                yield from self._handle_oldest_replies(self._max_in_flight // 2)
+            if len(self._in_flight_writes) >= MAX_IN_FLIGHT:
+                yield from self._handle_oldest_replies(MAX_IN_FLIGHT // 2)
         yield from self._handle_oldest_replies(len(self._in_flight_writes))
 
     def _handle_oldest_replies(self, count: int) -> Iterator[Outcome]:
