@@ -57,7 +57,8 @@ class MoveStatus(Struct, frozen=True):
     ``own`` are the partitions of the last batch that are in flight, ``foreign`` those that another client reassigns.
     ``blocker`` is what keeps partitions from ending however fast brokers copy. ``stuck`` are entries that the
     controller never removes, each with its remedy. ``batch_at_ms`` and ``changed_at_ms``, the last change of the
-    request, are in ms since the epoch by the cluster's own clock.
+    request, are in ms since the epoch by the cluster's own clock; both are None through the brokers. ``unread`` are the
+    entities in ``throttles`` with unknown values: only an online broker describes its own.
     """
 
     cluster: str
@@ -72,6 +73,7 @@ class MoveStatus(Struct, frozen=True):
     stuck: tuple[str, ...] = ()
     throttles: tuple[RecordedThrottle, ...] = ()
     unexplained: tuple[Throttle, ...] = ()
+    unread: frozenset[str] = frozenset()
 
 
 def inspected_topics(state: ClusterState) -> frozenset[str]:
@@ -102,6 +104,9 @@ def inspect_moves(
     ]
     current = _current_throttles(state, broker_throttles)
     throttles = tuple(_find_recorded(record.throttles, current)) if record else ()
+    online = {broker.id for broker in state.brokers}
+    described = {f"brokers/{broker}" for broker in online}
+    offline = {each.entity for each in throttles if each.entity.startswith("brokers/")} - described
     return MoveStatus(
         cluster=cluster,
         cluster_id=state.cluster_id,
@@ -111,10 +116,11 @@ def inspect_moves(
         changed_at_ms=state.requested_at_ms,
         own=tuple(own),
         foreign=tuple(each for each in moving if each not in own),
-        blocker=find_blocker(known, {broker.id for broker in state.brokers}),
+        blocker=find_blocker(known, online),
         stuck=tuple(_find_stuck_entries(state)),
         throttles=throttles,
         unexplained=tuple(_find_unexplained(current, throttles)),
+        unread=frozenset() if state.bypasses_brokers else frozenset(offline),
     )
 
 

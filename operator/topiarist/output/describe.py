@@ -26,7 +26,6 @@ from topiarist.inspection.health import IN_PROGRESS, IssueType, Partition, Phase
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.placement import InferredPlacement
 from topiarist.model.access import via_of
-from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import TopicProgress, blocking_reason, build_topic_progress
 from topiarist.model.plan import Plan, TopicPlan, describe_external_changes
 from topiarist.model.spec import BROKER_SIZE_SETTINGS, find_origin
@@ -331,19 +330,20 @@ def _list_notes(description: Description) -> Iterator[str]:
         yield malformed
     if description.phase.blocked_by == IN_PROGRESS and state.bypasses_brokers and not being_deleted:
         yield f"if this does not change, the controller missed the topic: run topiarist nudge {sanitize(name)}"
-    if state.batch and (moved := [move for move in state.batch.moves if move.topic == name]):
-        batch, in_flight = state.batch, [move.partition for move in _list_in_flight(moved, description)]
-        if in_flight:
-            ids = list_first(in_flight, _MAX_SHOWN_NUMBERS)
-            yield f"batch {batch.batch} of {batch.batches} of moves by owner {batch.owner} moves partition {ids}"
+    if (batch := state.batch) and (in_flight := _list_in_flight(description)):
+        ids = list_first(in_flight, _MAX_SHOWN_NUMBERS)
+        yield f"batch {batch.batch} of {batch.batches} of moves by owner {batch.owner} moves partition {ids}"
     reassigning = any(partition.has_issue(IssueType.REASSIGNING) for partition in description.partitions)
     if name in state.reassigning_topics and not reassigning:
         yield "a reassignment request names the topic"
 
 
-def _list_in_flight(moves: Iterable[ReplicaMove], description: Description) -> list[ReplicaMove]:
-    in_flight = {each.id for each in description.partitions if each.has_issue(IssueType.REASSIGNING)}
-    return [move for move in moves if move.partition in in_flight]
+def _list_in_flight(description: Description) -> list[int]:
+    """Return the partitions of the topic that the last batch still moves."""
+    batch, name = description.state.batch, description.topic
+    moved = [move.partition for move in batch.moves if move.topic == name] if batch else []
+    reassigned = {each.id for each in description.partitions if each.has_issue(IssueType.REASSIGNING)}
+    return [partition for partition in moved if partition in reassigned]
 
 
 def _format_pending(description: Description, layout: TextLayout) -> Iterator[str]:
@@ -360,6 +360,7 @@ def _format_pending(description: Description, layout: TextLayout) -> Iterator[st
     else:
         notices = [notice for notice in plan.notices if layout.verbose or notice.reason is not Reason.UNMANAGED]
         text = "nothing to do" if notices else "nothing: the topic matches its manifest"
+        text += " when the batch is done" if _list_in_flight(description) else ""
         yield from layout.format_text_section("pending", text)
         for notice in notices:
             yield from layout.format_text_section(label_notice(notice), notice.message)
@@ -527,7 +528,10 @@ def _describe_source(description: Description, value: ValueSource) -> str:
         return f"brokerConfig, {value.broker_setting}{location}"
     if not value.field.startswith(_CONFIG_PREFIX):
         return "on the cluster"
-    spec = description.resolved.spec
+    spec, batch, key = description.resolved.spec, description.state.batch, _display_key(value)
+    throttle = batch.throttles.get(f"topics/{description.topic}", {}).get(key) if batch else None
+    if throttle and throttle.ours == value.actual:
+        return "set by topiarist, until its moves end"
     if value.desired is None and spec and not spec.absent:
         return "set by topiarist, no longer in the manifest" if value.in_record else "set by another client"
     return "set by topiarist" if value.in_record else "set on the cluster"

@@ -140,8 +140,13 @@ def _format_throttles(status: MoveStatus, layout: TextLayout) -> Iterator[str]:
         lines += [line for each in kept if layout.verbose for line in layout.wrap(f"{_name(each)}  {each.ours}")]
         yield from layout.format_section("throttle", lines)
     for each in changed:
-        text = f"{_name(each)}: topiarist set {each.ours}, and it is {each.now or 'not set'} now; it stays"
-        yield from layout.format_text_section("changed", text, YELLOW)
+        text = f"{_name(each)}: topiarist set {each.ours}"
+        if each.entity in status.unread:
+            text += "; its broker is offline, so its present value is unknown"
+            yield from layout.format_text_section("throttle", text, YELLOW)
+        else:
+            text += f", and it is {each.now or 'not set'} now; it stays"
+            yield from layout.format_text_section("changed", text, YELLOW)
     for other in status.unexplained:
         if not any((other.entity, other.config) == (each.entity, each.config) for each in changed):
             text = f"{other.entity} {other.config} = {other.value}: not set by a batch of topiarist"
@@ -164,7 +169,8 @@ def _format_conclusion(status: MoveStatus) -> str:
     if status.batch is not None:
         owner = sanitize(status.batch.owner)
         left = "its throttles are" if status.throttles else "its record is"
-        return f"The batch is done, and {left} left: run apply as owner {owner} again, or topiarist moves clear."
+        steps = f"unless an apply is running, run it as owner {owner}, or topiarist moves clear"
+        return f"The batch is done, and {left} left: {steps}."
     return "Nothing moves."
 
 

@@ -384,8 +384,8 @@ def _refuse_growth(builder: TopicPlanBuilder, topic: TopicState, path: tuple[str
         message = "partition 0 has no replicas, and Kafka gives new partitions the replica count of partition 0"
     elif topic.reassigning_partitions or topic.name in state.reassigning_topics:
         reason, hint = Reason.REASSIGNMENT_IN_PROGRESS, "run again when the reassignment is done"
-        # The controller writes the whole assignment back from its memory at the end of each step.
-        message = "its replicas are being reassigned, and the controller would undo the growth"
+        # In ZooKeeper mode the controller writes the whole assignment back from its memory at the end of each step.
+        message = "its replicas are being reassigned, and partitions are added only when that is done"
     elif topic.topic_id is None and state.assigns_topic_ids:
         reason = Reason.NOT_INITIALIZED
         hint = "run again later; if the topic never gets an id, see docs/reasons.md, NotInitialized"

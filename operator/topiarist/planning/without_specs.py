@@ -185,6 +185,7 @@ def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | 
 
 
 _HINT_CONFLICT = "move it back by hand if you still want it: replicaAssignment with Assignment in spec.moves.allow"
+_HINT_IN_FLIGHT = "wait until it is done (topiarist moves shows what is left), and make this plan again"
 
 
 class MovedTopic(NamedTuple):
@@ -275,23 +276,26 @@ def _find_topic_conflict(context: PlanContext, topic: TopicState, moved: MovedTo
 def _reverse_moves(
     context: PlanContext, topic: TopicState, moves: Iterable[ReplicaMove]
 ) -> tuple[tuple[ReplicaMove, ...], tuple[Issue, ...]]:
-    """Return the moves back, and a refusal if partitions have another list now."""
+    """Return the moves back, and a refusal for partitions in flight, and one for those with another list now."""
     lists = dict(zip(topic.partition_ids, topic.replicas, strict=True))
     requested = {entry.partition for entry in context.state.requested_reassignments if entry.topic == topic.name}
     in_flight = requested.union(topic.reassigning_partitions)
-    back, conflicts = [], []
+    back, conflicts, issues = [], [], []
+    if awaited := [move.partition for move in moves if move.partition in in_flight]:
+        message = f"partition {shorten_list(awaited)} is being reassigned now"
+        issues.append(Issue(Reason.REASSIGNMENT_IN_PROGRESS, message, hint=_HINT_IN_FLIGHT))
     for move in moves:
         standing = find_standing(move, lists.get(move.partition), None)
         if move.partition in in_flight:
-            conflicts.append(f"partition {move.partition} is being reassigned now")
-        elif standing is MoveStanding.AFTER:
+            continue
+        if standing is MoveStanding.AFTER:
             back.append(ReplicaMove(topic.name, move.partition, move.after, move.before, move.kinds))
         elif standing is not MoveStanding.BEFORE:
             conflicts.append(_describe_conflict(move, lists.get(move.partition)))
-    if not conflicts:
-        return tuple(back), ()
-    more = f"; {format_count(len(conflicts) - 1, 'more partition')} likewise" if len(conflicts) > 1 else ""
-    return tuple(back), (Issue(Reason.STATE_CONFLICT, conflicts[0] + more, hint=_HINT_CONFLICT),)
+    if conflicts:
+        more = f"; {format_count(len(conflicts) - 1, 'more partition')} likewise" if len(conflicts) > 1 else ""
+        issues.append(Issue(Reason.STATE_CONFLICT, conflicts[0] + more, hint=_HINT_CONFLICT))
+    return tuple(back), tuple(issues)
 
 
 def _describe_conflict(move: ReplicaMove, replicas: Replicas | None) -> str:

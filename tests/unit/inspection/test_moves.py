@@ -122,6 +122,14 @@ def test_a_throttle_that_another_client_changed() -> None:
     assert "not set by a batch" not in shown
 
 
+def test_an_offline_broker_cannot_be_asked_for_its_throttle() -> None:
+    """Through the brokers only the broker itself describes its rate; ZooKeeper has the rates of all brokers."""
+    offline = replace(SEEN, brokers=tuple(broker for broker in SEEN.brokers if broker.id != 4))
+    for bypasses, words in ((False, "its broker is offline, so its present value is unknown"), (True, "not set now")):
+        status = inspect_moves("prod", replace(offline, bypasses_brokers=bypasses), INSPECTED, {})
+        assert words in " ".join(_shown(status).split())
+
+
 def test_throttles_that_no_record_explains() -> None:
     """Without a record every throttle key is that of another client, also one of all brokers."""
     seen = state(IN_FLIGHT, batch=None)

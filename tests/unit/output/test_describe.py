@@ -31,7 +31,7 @@ from topiarist.inspection.describe import (
 )
 from topiarist.inspection.health import IN_PROGRESS, IssueType, Partition, PartitionIssue, Phase, TopicPhase
 from topiarist.kafka.types import Broker, Replicas
-from topiarist.model.moves import BatchRecord, ReplicaMove
+from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.plan import Issue, Plan, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import (
@@ -454,6 +454,22 @@ def test_a_batch_of_topiarist_is_named() -> None:
     assert "note batch 2 of 3 of moves by owner team moves partition 0" in page
     assert "being reassigned: to [4,2,3], adding 4, removing 1" in page
     assert "batch 2" not in " ".join(page_of(of(cluster_state, inspection(cluster_state))))
+
+
+def test_a_topic_in_flight_matches_its_manifest_when_the_batch_is_done() -> None:
+    """A plan counts a batch in flight as done; the description says so, and who set the throttles of the batch."""
+    key = "leader.replication.throttled.replicas"
+    throttles = {"topics/orders": {key: OwnValue(None, "0:1")}}
+    batch = BatchRecord("team", 1, 1, (ReplicaMove("orders", 0, (1,), (2,)),), throttles)
+    cluster_state = state(topic("orders", [(2, 1)], config={key: "0:1"}), batch=batch)
+    found = replace(inspection(cluster_state), reassignments={0: Reassignment((2,), (1,))})
+    page = " ".join(" ".join(page_of(of(cluster_state, found, partitions=1), WIDE)).split())
+    assert "pending nothing: the topic matches its manifest when the batch is done" in page
+    resolved = ResolvedTopic("orders", spec("orders", EU))
+    for actual, source in (("0:1", "set by topiarist, until its moves end"), ("0:2", "set by another client")):
+        value = ValueSource(f"config.{key}", actual=actual, actual_source=ON_TOPIC)
+        shown = replace(of(cluster_state, found), values=(value,), resolved=resolved)
+        assert any(line.endswith(f"{actual}  {source}") for line in page_of(shown, WIDE))
 
 
 PLACE = Location("topics/a.yaml", 4, 7)

@@ -79,7 +79,7 @@ CONCLUSIONS = {
         replace(IDLE, batch=BATCH, throttles=FULL.throttles),
         "The batch is done, and its throttles are left",
     ),
-    "record": (replace(IDLE, batch=BATCH), "The batch is done, and its record is left: run apply as owner team again"),
+    "record": (replace(IDLE, batch=BATCH), "The batch is done, and its record is left: unless an apply is running"),
     "idle": (IDLE, "Nothing moves."),
 }
 

@@ -322,7 +322,7 @@ def test_a_partition_that_does_not_exist_is_refused() -> None:
 
 
 def test_a_partition_in_flight_is_refused() -> None:
-    """A partition that a request names, or that is reassigned, is not moved back meanwhile."""
+    """A partition that a request names, or that is reassigned, is moved back by a later plan, not by hand."""
     seen = state(
         topic("orders", MOVED_LISTS),
         requested_reassignments=(RequestedReassignment("orders", 0, (4, 2)),),
@@ -330,7 +330,9 @@ def test_a_partition_in_flight_is_refused() -> None:
     )
     found = _only(_plan(seen))
     assert not found.moves()
-    assert "partition 0 is being reassigned now" in [issue.message for issue in found.refusals]
+    refusal = next(issue for issue in found.refusals if issue.message == "partition 0 is being reassigned now")
+    assert refusal.reason is Reason.REASSIGNMENT_IN_PROGRESS
+    assert refusal.hint == "wait until it is done (topiarist moves shows what is left), and make this plan again"
 
 
 NO_DRAIN = MoveSettings(frozenset({MoveKind.FACTOR}), 1000)
