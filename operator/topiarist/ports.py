@@ -1,8 +1,8 @@
 """The interfaces that adapters implement: clusters, their progress and inspection, and CEL rules.
 
-``adapters.zookeeper``, ``adapters.kafka_admin`` and ``adapters.memory`` implement the ``Cluster`` port,
-``adapters.cel`` the ``RuleEvaluator``. ``reconcile``, ``throttle`` and ``filters`` use these interfaces and import no
-adapter.
+``adapters.zookeeper`` and ``adapters.kafka_admin`` implement the ``Cluster`` port, ``adapters.snapshots`` what only
+reads, ``adapters.cel`` the ``RuleEvaluator``. ``reconcile``, ``throttle`` and ``filters`` use these interfaces and
+import no adapter.
 """
 
 from __future__ import annotations
@@ -78,14 +78,18 @@ NO_MOVE_OPTIONS = MoveOptions()
 """The options of a run that copies nothing."""
 
 
-class Cluster(Protocol):
-    """A Kafka cluster that can be read and changed."""
+class ReadableCluster(Protocol):
+    """A Kafka cluster, or a snapshot of one, that can be read."""
 
     def read(self) -> ClusterState:
         """Return everything that a plan is made from, in one read.
 
         Raises ``TopiaristError`` if the cluster cannot be reached, or if it is not a Kafka cluster.
         """
+
+
+class Cluster(ReadableCluster, Protocol):
+    """A Kafka cluster that can be read and changed."""
 
     def apply(
         self,
@@ -101,8 +105,7 @@ class Cluster(Protocol):
         such transaction: it announces each change in the records, sends it as a request of its own (deletions, then
         creations, configs, growth), and settles the records after it. The request fails if the name is taken, the id is
         another, or the count differs; configs are overwritten as they are then, and one request of a run that has lost
-        the lock may still take effect. docs/why-trust-it.md has the whole comparison. ``adapters.memory`` is as strict
-        as the first.
+        the lock may still take effect. docs/why-trust-it.md has the whole comparison.
 
         With a ``control.throttle``, topics without new partitions are sent first, and each of the other topics waits
         for ``try_acquire``. ``control.guard`` is called for each topic after the comparison, directly before the write.
@@ -160,7 +163,7 @@ class FoundRefusals(NamedTuple):
     capabilities: Capabilities
 
 
-class PartitionInspector(Cluster, Protocol):
+class PartitionInspector(ReadableCluster, Protocol):
     """A cluster that can report the partition states of single topics."""
 
     def inspect(self, topic: str) -> TopicInspection | None:
@@ -211,7 +214,7 @@ class Session(Closable, Protocol):
         """Return the cluster id."""
 
 
-class OpenCluster(PartitionInspector, ProgressSource, BrokerValidator, Session, Protocol):
+class OpenCluster(Cluster, PartitionInspector, ProgressSource, BrokerValidator, Session, Protocol):
     """An open session with one cluster."""
 
     def enable_decode_cache(self) -> Self:

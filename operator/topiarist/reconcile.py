@@ -95,7 +95,7 @@ def _withhold_all(topic: TopicPlan, vetoes: Sequence[Issue]) -> TopicPlan:
     return topic
 
 
-def read_cluster(cluster: ports.Cluster, cluster_id: str) -> ClusterState:
+def read_cluster(cluster: ports.ReadableCluster, cluster_id: str) -> ClusterState:
     """Return the state of a cluster.
 
     Raises ``WrongCluster`` if its id is not ``cluster_id``; an empty ``cluster_id`` accepts every cluster.

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from campaigns.interruptions import Fault, Interruptions, OperatorKilled
 from support import builders
-from topiarist.adapters.memory import MemoryCluster
+from support.memory_cluster import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess

@@ -12,18 +12,18 @@ from typing import Protocol
 from kazoo.client import KazooClient
 from msgspec.structs import replace
 
+from support.memory_cluster import MemoryCluster
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, config_bytes
-from topiarist.adapters.memory import MemoryCluster
 from topiarist.adapters.own_values import encode_batch
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchRecord, ClearedMoves
 from topiarist.model.state import ClusterState, TopicState
-from topiarist.ports import PartitionInspector, ProgressSource
+from topiarist.ports import Cluster, PartitionInspector, ProgressSource
 
 
-class ClusterPorts(PartitionInspector, ProgressSource, Protocol):
+class ClusterPorts(Cluster, PartitionInspector, ProgressSource, Protocol):
     """A cluster with all its ports."""
 
     def clear_moves(self) -> ClearedMoves | None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from support.memory_cluster import simulate
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.kafka.types import Broker, Replicas, index_by_metric_name
@@ -19,7 +20,7 @@ from topiarist.model.plan import Plan, RunOptions, TopicPlan, UpdateConfig
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.model.state import AppliedSpec, ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
-from topiarist.planning.preconditions import CurrentTopic, simulate
+from topiarist.planning.preconditions import CurrentTopic
 from topiarist.ports import Cluster
 from topiarist.schema.load import API_VERSION
 

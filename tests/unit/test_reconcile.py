@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import CLUSTER_ID, cluster, replica_lists, spec, state, topic
-from topiarist.adapters.memory import MemoryCluster
+from support.memory_cluster import MemoryCluster
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, MoveKind, MoveSettings
 from topiarist.model.outcome import Outcome, ReconcileReport, Result

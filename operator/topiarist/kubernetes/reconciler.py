@@ -41,7 +41,15 @@ from topiarist.model.plan import Change, Issue, Plan, RunOptions, TopicPlan
 from topiarist.model.spec import ClusterSpec, DriftPolicy, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.moves.topic import may_elect_leaders
-from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle, UsageReader, WriteControl
+from topiarist.ports import (
+    Cluster,
+    MoveOptions,
+    PartitionInspector,
+    ProgressSource,
+    Throttle,
+    UsageReader,
+    WriteControl,
+)
 from topiarist.reconcile import apply_plan, plan_cluster, require_cluster_id
 from topiarist.text import format_count
 
@@ -222,7 +230,7 @@ class ReconcileResult(NamedTuple):
     notices: Sequence[str] = ()
 
 
-class WritableCluster(PartitionInspector, ProgressSource, Protocol):
+class WritableCluster(Cluster, PartitionInspector, ProgressSource, Protocol):
     """A cluster that can be written, inspected, and polled for the controller's progress."""
 
 

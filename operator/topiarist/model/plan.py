@@ -630,17 +630,6 @@ def compute_broker_load_after(plan: Plan) -> dict[int, Load]:
     return {broker: Load(leaders[broker], replicas[broker]) for broker in sorted(replicas)}
 
 
-def replicas_after(topic: TopicState, changes: Sequence[Change]) -> tuple[Replicas, ...]:
-    """Return the replica lists of an existing topic after ``changes`` are applied, in the order of ``topic``."""
-    changed = [change for change in changes if isinstance(change, MoveReplicas)]
-    moved = {move.partition: move.after for change in changed for move in change.moves}
-    lists = zip(topic.partition_ids, topic.replicas, strict=True)
-    kept = tuple(moved.get(partition, replicas) for partition, replicas in lists) if moved else topic.replicas
-    return kept + tuple(
-        replicas for change in changes if isinstance(change, AddPartitions) for replicas in change.replicas
-    )
-
-
 def partitions_after(before: int, changes: Sequence[Change]) -> int:
     """Return the partition count of an existing topic after ``changes`` are applied."""
     return before + sum(len(change.replicas) for change in changes if isinstance(change, AddPartitions))

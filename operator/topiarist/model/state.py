@@ -401,7 +401,7 @@ class ClusterState(Struct, frozen=True):
     ``broker_defaults`` are the dynamic cluster-wide broker settings, under broker names. ``min_version`` is the oldest
     Kafka version that is consistent with the data read. ``assigns_topic_ids`` is true if any topic has an id: the
     controller then gives ids to new topics. ``next_identity`` is the number in the identity of the next topic that
-    ``simulate`` creates; nothing else uses it.
+    a cluster in memory creates, such as the one of the tests; nothing else uses it.
 
     ``requested_reassignments`` are the entries of the reassignment request as far as it can be decoded, and
     ``requested_at_ms`` is the time of its last change (an entry leaves it when its partition is done). ``batch`` is

@@ -14,8 +14,7 @@ exception; all other changes are still made. ::
     yes                     the run's owner     yes             add partitions, update config
 
 ``diff`` plans topics that do not exist and compares the fields of existing topics, and ``builder`` reports problems
-that no change fixes. ``simulate`` computes the state after the plan; ``filters`` removes changes.
-``reconcile``, the operator and ``drift`` call this module.
+that no change fixes; ``filters`` removes changes. ``reconcile``, the operator and ``drift`` call this module.
 """
 
 from __future__ import annotations

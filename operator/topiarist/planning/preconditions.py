@@ -1,4 +1,4 @@
-"""Preconditions of a planned topic, compared with the cluster directly before the write; and the state after it.
+"""Preconditions of a planned topic, compared with the cluster directly before the write.
 
 The adapters call ``check_preconditions`` for one topic directly before its write. ``revalidate`` does the same for all
 topics of a saved plan, which may be old. Values are compared, not versions of the stored data. Versions are too weak,
@@ -8,7 +8,7 @@ controller restart, a throttle or an unrelated config key would invalidate a pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import chain
 from typing import NamedTuple
@@ -31,7 +31,6 @@ from topiarist.model.plan import (
     UpdateConfig,
     config_after,
     releases_ownership,
-    replicas_after,
     retained_managed_keys,
 )
 from topiarist.model.spec import ClusterSpec
@@ -397,60 +396,3 @@ def revalidate(plan: Plan, state: ClusterState) -> RevalidatedPlan:
         topic: result.message for topic, result in validity_by_topic.items() if result.validity is Validity.CONFLICT
     }
     return RevalidatedPlan(revalidated, already_applied, {} if state.write_block.reason else conflicts)
-
-
-# Simulates a plan: computes the state of a cluster after the plan is applied.
-#
-# ``adapters.memory`` applies plans by this function. Tests use it to prove plans: plan, simulate, plan again, and the
-# second plan must be empty.
-
-
-def simulate(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
-    """Return the state after every change of ``plans``.
-
-    Changed values are new objects; all other values are shared with ``state``.
-    """
-    topics, records, identity = dict(state.topics), dict(state.dangling_records), state.next_identity
-    for plan in plans:
-        if not plan.is_actionable or is_nudge(plan):
-            continue  # a nudge writes the same data again
-        records.pop(plan.topic, None)
-        if any(isinstance(change, DeleteTopic) for change in plan.changes):
-            topics.pop(plan.topic, None)
-            if plan.record_after:
-                records[plan.topic] = plan.record_after
-        elif releases_ownership(plan):
-            if topic := topics.get(plan.topic):
-                topics[plan.topic] = replace(topic, record=None, record_valid=False, modified_externally=False)
-        else:
-            before = topics.get(plan.topic) or TopicState(plan.topic, str(identity), ())
-            topics[plan.topic] = _topic_after(plan, before, state.brokers)
-            identity += plan.before is None
-    return replace(state, topics=topics, dangling_records=records, next_identity=identity)
-
-
-def _topic_after(plan: TopicPlan, before: TopicState, brokers: Sequence[types.Broker]) -> TopicState:
-    # For a creation ``before`` is a topic without partitions.
-    replicas, config = replicas_after(before, plan.changes), config_after(before.config, plan.changes)
-    for change in plan.changes:
-        if isinstance(change, CreateTopic):
-            replicas, config = change.replicas, dict(change.config)
-    replicas = tuple(_choose_brokers(number, each, brokers) for number, each in enumerate(replicas))
-    return replace(
-        before,
-        replicas=replicas,
-        partition_ids=range(len(replicas)) if before.has_contiguous_partitions else before.partition_ids,
-        config=config,
-        record=plan.record_after,
-        record_valid=True,
-        modified_externally=False,
-    )
-
-
-def _choose_brokers(partition: int, replicas: types.Replicas, brokers: Sequence[types.Broker]) -> types.Replicas:
-    """Return the replicas of a partition on any brokers, if the plan leaves them to the cluster."""
-    if not brokers or types.UNPLACED not in replicas:
-        return replicas
-    first = partition % len(brokers)
-    ids = [broker.id for broker in (*brokers[first:], *brokers[:first])]
-    return (*ids, *replicas)[: len(replicas)]

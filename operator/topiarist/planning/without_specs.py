@@ -1,7 +1,6 @@
 """Plans of commands that need no manifest: unmanage topics, nudge the controller, move partitions back.
 
-Each is an ordinary ``Plan``, so a write block applies to it, ``simulate`` can apply it in memory, and it is printed and
-written like every plan.
+Each is an ordinary ``Plan``, so a write block applies to it, and it is printed and written like every plan.
 """
 
 from __future__ import annotations

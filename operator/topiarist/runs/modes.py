@@ -31,7 +31,15 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import find_implied_topics
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
-from topiarist.ports import NO_CONTROL, NO_MOVE_OPTIONS, Cluster, MoveOptions, ProgressSource, WriteControl
+from topiarist.ports import (
+    NO_CONTROL,
+    NO_MOVE_OPTIONS,
+    Cluster,
+    MoveOptions,
+    PartitionInspector,
+    ProgressSource,
+    WriteControl,
+)
 from topiarist.reconcile import ApplyPlan, apply_plan
 from topiarist.runs.inputs import RunInputs, load_clusters, report_unmatched_patterns
 from topiarist.runs.sessions import ClusterSessions
@@ -218,7 +226,7 @@ class ApplySavedPlan(ApplyManifests):
         text = f"{what}; make a new plan, or apply the unchanged topics with --partial"
         self._listener.on_message(text, important=True)
 
-    def _revalidate(self, name: str, _cluster: Cluster, state: ClusterState) -> Plan:
+    def _revalidate(self, name: str, _cluster: PartitionInspector, state: ClusterState) -> Plan:
         """Return the part of a cluster's saved plan that is left to do; keep what is done or in conflict."""
         plan, spec = self._plans[name], self.clusters[name]
         require_same_cluster(plan, state)

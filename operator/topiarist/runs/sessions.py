@@ -181,11 +181,10 @@ class ClusterSessions:
             return self.map_sessions(work)
         from pathlib import Path
 
-        from topiarist.adapters.memory import MemoryCluster
-        from topiarist.adapters.snapshots.files import SnapshotFiles
+        from topiarist.adapters.snapshots.files import SnapshotCluster, SnapshotFiles
 
         snapshots = SnapshotFiles(Path(path))
-        results = self._collect_results(lambda name: work(name, MemoryCluster(snapshots.read(self.specs[name]))), 1)
+        results = self._collect_results(lambda name: work(name, SnapshotCluster(snapshots.read(self.specs[name]))), 1)
         if snapshots.taken_at:
             oldest = min(snapshots.taken_at.values())
             age = humanize_duration(max(int((datetime.now(UTC) - oldest).total_seconds()), 0) * 1000)

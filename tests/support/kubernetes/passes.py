@@ -7,7 +7,7 @@ from typing import Any
 
 from support import builders
 from support.kubernetes import resource_bodies
-from topiarist.adapters.memory import MemoryCluster
+from support.memory_cluster import MemoryCluster
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from support import builders
 from support.examples import examples
+from support.memory_cluster import simulate
 from support.strategies import UNUSUAL_NAMES, clusters
 from topiarist.adapters.manifests import loader, yaml_text
 from topiarist.desired import parse
@@ -28,7 +29,6 @@ from topiarist.model.plan import Plan, RunOptions, TakeOwnership
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
-from topiarist.planning.preconditions import simulate
 from topiarist.schema import check, load
 
 many = examples(400)

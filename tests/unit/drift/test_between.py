@@ -20,7 +20,7 @@ from support.drift.small_fleet import (
     write_manifests,
     write_snapshot,
 )
-from topiarist.adapters.memory import MemoryCluster
+from support.memory_cluster import MemoryCluster
 from topiarist.adapters.snapshots.files import file_name, load_snapshot
 from topiarist.cli.main import run
 from topiarist.drift import task as task_module

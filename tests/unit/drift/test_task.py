@@ -21,8 +21,8 @@ from support import builders
 from support.drift import drifted_fleet
 from support.drift.runners import run_each
 from support.drift.small_fleet import cluster_state, owned_topic, topic_document, write_manifests, write_snapshot
+from support.memory_cluster import MemoryCluster
 from support.waiting import wait_until
-from topiarist.adapters.memory import MemoryCluster
 from topiarist.adapters.snapshots.codec import parse_time
 from topiarist.cli.main import run
 from topiarist.desired.resolve import Desired

@@ -23,6 +23,7 @@ from support.builders import (
     topic,
 )
 from support.examples import examples
+from support.memory_cluster import simulate
 from support.policy_builders import evaluate_rules, make_desired, policy
 from support.strategies import PlanInput, plan_inputs
 from topiarist.adapters.saved_plans.decode import parse_plan_file
@@ -59,7 +60,6 @@ from topiarist.model.plan import (
 from topiarist.model.spec import Budgets, ClusterSpec, TopicSpec
 from topiarist.model.state import OwnershipRecord, ReadError
 from topiarist.planning.planner import make_plan
-from topiarist.planning.preconditions import simulate
 from topiarist.planning.risk import assess_elections
 from topiarist.runs.inputs import RunInputs
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from support import builders
 from support.builders import state
+from support.memory_cluster import simulate
 from topiarist.adapters.own_values import encode_record
 from topiarist.errors import Reason
 from topiarist.filters.limits import withhold_external_changes
@@ -17,7 +18,6 @@ from topiarist.model.plan import ALL_TOPICS, AddPartitions, CreateTopic, Plan, R
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import AppliedSpec, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
-from topiarist.planning.preconditions import simulate
 
 DAY, WEEK = "86400000", "604800000"
 

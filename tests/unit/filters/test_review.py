@@ -28,6 +28,7 @@ from support.builders import (
     with_topic,
 )
 from support.examples import examples
+from support.memory_cluster import simulate
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.filters.review import BrokerSets, already_satisfied, filter_unreviewed, recheck_saved_plan, review_moves
@@ -52,7 +53,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
-from topiarist.planning.preconditions import APPLICABLE, check_plan, revalidate, simulate
+from topiarist.planning.preconditions import APPLICABLE, check_plan, revalidate
 from topiarist.planning.risk import assess_moves
 
 # The review of moves: reviewed lists stand, nothing else is moved, and an interrupted run goes on with its lists.

@@ -24,8 +24,8 @@ from support.kubernetes.passes import (
     spec_of,
     with_approval,
 )
+from support.memory_cluster import MemoryCluster
 from support.plans import DATA_LOSS_RISK
-from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import client

@@ -14,7 +14,7 @@ from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import LONG, OWNER, SHORT, make_request, owned_topic, spec_of, with_approval
 from support.kubernetes.schemas import validate_status
-from topiarist.adapters.memory import MemoryCluster
+from support.memory_cluster import MemoryCluster
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason

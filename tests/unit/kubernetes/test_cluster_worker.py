@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import spec_of
+from support.memory_cluster import MemoryCluster
 from topiarist.adapters import cel
-from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import OWNER, make_request, make_result, reconcile_topics
+from support.memory_cluster import MemoryCluster
 from topiarist import __version__
-from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.identity import Requeue, WorkLoop
 from topiarist.kubernetes.metrics import Metrics

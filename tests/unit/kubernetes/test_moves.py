@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from support import builders
-from topiarist.adapters.memory import MemoryCluster
+from support.memory_cluster import MemoryCluster
 from topiarist.errors import Reason
 from topiarist.kubernetes import moves as module
 from topiarist.kubernetes.moves import (

@@ -26,7 +26,7 @@ from support.kubernetes.passes import (
     refusal_reasons,
     with_approval,
 )
-from topiarist.adapters.memory import MemoryCluster
+from support.memory_cluster import MemoryCluster
 from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge

@@ -15,8 +15,8 @@ from prometheus_client import generate_latest
 from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import NOW, make_result, spec_of
+from support.memory_cluster import MemoryCluster
 from support.virtual_time import virtual_time
-from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import client

@@ -21,7 +21,7 @@ from support.checkout import ROOT
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import LATER, NOW, make_result
 from support.kubernetes.schemas import validate_status
-from topiarist.adapters.memory import MemoryCluster
+from support.memory_cluster import MemoryCluster
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import CLUSTER_ID, cluster, plan, spec, state, topic
+from support.memory_cluster import simulate
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 from topiarist.cli.formats import format_plans
@@ -20,7 +21,7 @@ from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import AddPartitions, CreateTopic, Plan, RunOptions, TakeOwnership, UpdateConfig
 from topiarist.model.spec import ClusterSpec, RackAwareness
 from topiarist.model.state import Capabilities, ClusterState, Support
-from topiarist.planning.preconditions import revalidate, simulate
+from topiarist.planning.preconditions import revalidate
 
 DENIED = Support(False, "they ignore lists")
 NO_LISTS = Capabilities(replica_lists=DENIED, growth_lists=DENIED)

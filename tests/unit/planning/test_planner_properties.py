@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from support.builders import current_topic
 from support.examples import examples
+from support.memory_cluster import simulate
 from support.strategies import PlanInput, plan_inputs
 from topiarist.kafka import config_rules
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
@@ -19,7 +20,7 @@ from topiarist.kafka.types import UNPLACED, are_unplaced
 from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Plan, UpdateConfig
 from topiarist.model.state import TopicState
 from topiarist.planning.planner import make_plan
-from topiarist.planning.preconditions import ALREADY_APPLIED, APPLICABLE, check_preconditions, simulate
+from topiarist.planning.preconditions import ALREADY_APPLIED, APPLICABLE, check_preconditions
 
 T = TypeVar("T")
 

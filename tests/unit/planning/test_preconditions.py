@@ -28,6 +28,7 @@ from support.builders import (
     with_topic,
 )
 from support.examples import examples
+from support.memory_cluster import simulate
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, Replicas
@@ -43,7 +44,7 @@ from topiarist.model.state import (
     TopicState,
     WriteBlock,
 )
-from topiarist.planning.preconditions import PlanValidity, Validity, check_preconditions, revalidate, simulate
+from topiarist.planning.preconditions import PlanValidity, Validity, check_preconditions, revalidate
 from topiarist.planning.without_specs import UnmanageRequest, plan_unmanage
 
 Foreign = Callable[[ClusterState], ClusterState]

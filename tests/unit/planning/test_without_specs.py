@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, current_topic, refusal_reasons, replica_lists, spec, state, topic, with_topic
+from support.memory_cluster import simulate
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas, topic_name_problem
 from topiarist.model.moves import MoveKind, MoveSettings, ReplicaMove, RequestedReassignment
@@ -26,7 +27,7 @@ from topiarist.model.state import (
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans
 from topiarist.planning.planner import make_plan
-from topiarist.planning.preconditions import Validity, check_preconditions, simulate
+from topiarist.planning.preconditions import Validity, check_preconditions
 from topiarist.planning.without_specs import (
     MovedTopic,
     UnmanageRequest,

@@ -1,8 +1,8 @@
 """Snapshot files: cluster states as JSON lines, one file per cluster.
 
 A snapshot replaces a cluster that is not reachable in ``plan`` and ``drift``. ``schemas/snapshot.json`` describes each
-field. ``codec`` converts between states and rows, ``RowChecker`` checks rows. ``cli`` plans a snapshot through
-``adapters.memory``.
+field. ``codec`` converts between states and rows, ``RowChecker`` checks rows. ``SnapshotCluster`` stands for a cluster
+where only reading is asked for.
 
 A snapshot file is untrusted. Nothing is repaired, and an incomplete file is never accepted. For any content of the
 file, the only exception is ``TopiaristError`` (SnapshotUnusable) with the file, the lines, the found and the wanted
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import pairwise
@@ -24,8 +24,10 @@ from topiarist.adapters.own_values import JsonError, decode_json
 from topiarist.adapters.snapshots.codec import FORMAT_VERSION, Row, decode_state, encode_state, format_time, parse_time
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import ZooKeeperAccess
+from topiarist.model.plan import Plan
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState
+from topiarist.model.state import ClusterState, TopicInspection, TopicState
+from topiarist.ports import FoundRefusals
 from topiarist.schema import load
 from topiarist.text import format_count, humanize_bytes, list_first, printable, printable_path, quote
 
@@ -280,6 +282,28 @@ class SnapshotFiles:
         raise unusable_snapshot_error(
             f"{printable_path(self._path)} has no file *{SUFFIX}", "create one: topiarist snapshot --out FOLDER"
         )
+
+
+class SnapshotCluster:
+    """A snapshot in place of a cluster, where only reading is asked for."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+
+    def read(self) -> ClusterState:
+        """Return the state."""
+        return self.state
+
+    def inspect(self, topic: str) -> None:
+        """Return None: a state holds no partition states."""
+
+    def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
+        """Return nothing, as ``inspect`` does."""
+        return {}
+
+    def find_refusals(self, plan: Plan) -> FoundRefusals:
+        """Return no refusal: no broker is there to refuse."""
+        return FoundRefusals({}, plan.capabilities)
 
 
 def require_chroot(spec: ClusterSpec, chroot: str, file: Path | str) -> None:

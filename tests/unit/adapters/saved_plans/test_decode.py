@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, replica_lists, spec, state, topic
 from support.examples import examples
+from support.memory_cluster import simulate
 from support.strategies import PlanInput, make_plan_input, plan_inputs
 from topiarist.adapters.saved_plans.decode import ReportMoves, parse_plan_file, parse_report
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
@@ -25,7 +26,7 @@ from topiarist.model.moves import UNLIMITED, LeaderChange, MoveKind, MoveSetting
 from topiarist.model.plan import ElectLeaders, MoveReplicas, Plan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord
-from topiarist.planning.preconditions import check_plan, simulate
+from topiarist.planning.preconditions import check_plan
 from topiarist.planning.risk import UNKEYED_GROWTH, assess_elections
 
 many = examples(300)

@@ -22,6 +22,7 @@ from support.builders import (
     state,
     topic,
 )
+from support.memory_cluster import simulate
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, LeaderChange, MoveKind, MoveSettings
@@ -48,7 +49,7 @@ from topiarist.model.state import (
     WriteBlock,
 )
 from topiarist.planning.moves.topic import add_elections, find_candidates, find_elections, only_moves, without_moves
-from topiarist.planning.preconditions import Validity, check_plan, simulate
+from topiarist.planning.preconditions import Validity, check_plan
 
 ELECTING = replace(PROD_CLUSTER, moves=MoveSettings(frozenset({MoveKind.LEADERS})))
 SEEN = state(topic(), brokers=RACKLESS_BROKERS)

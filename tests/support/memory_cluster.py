@@ -1,35 +1,43 @@
-"""A cluster in memory: the ``Cluster`` port over a ``ClusterState``, for tests and snapshots.
+"""A cluster in memory: the ``Cluster`` port over a ``ClusterState``.
 
-It passes the same contract tests as the adapters of real clusters. ``apply`` checks preconditions by
-``planning.preconditions`` and changes the state by ``planning.preconditions``.
+It passes the same contract tests as the adapters of real clusters. ``apply`` checks preconditions as they do, by
+``planning.preconditions``, and changes the state by ``simulate``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from topiarist.adapters.snapshots.files import SnapshotCluster
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka import types
 from topiarist.model.moves import ClearedMoves, MoveProgress
 from topiarist.model.outcome import Outcome, Result, TopicProgress, build_topic_progress, partitions_to_initialize
-from topiarist.model.plan import Plan, TopicPlan
-from topiarist.model.state import ClusterState, TopicInspection, TopicState
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    MoveReplicas,
+    Plan,
+    TopicPlan,
+    config_after,
+    releases_ownership,
+)
+from topiarist.model.state import ClusterState, TopicState
 from topiarist.planning.moves.throttles import update_throttles
-from topiarist.planning.preconditions import Validity, check_plan, simulate
-from topiarist.ports import NO_CONTROL, FoundRefusals, MoveOptions, WriteControl, WriteGuard, write_all
+from topiarist.planning.preconditions import Validity, check_plan, is_nudge
+from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl, WriteGuard, write_all
 
 
-class MemoryCluster:
+class MemoryCluster(SnapshotCluster):
     """A cluster that holds a state and applies plans to it; ``writes`` counts the topics written."""
 
     def __init__(self, state: ClusterState) -> None:
-        self.state = state
+        super().__init__(state)
         self.writes = 0
-
-    def read(self) -> ClusterState:
-        """Return the current state."""
-        return self.state
 
     def apply(
         self,
@@ -96,17 +104,6 @@ class MemoryCluster:
         """Return the progress of the topics; an applied change is complete at once."""
         return {name: build_topic_progress(self.state, name, partitions) for name, partitions in topics.items()}
 
-    def inspect(self, topic: str) -> None:
-        """Return None: a state holds no partition states."""
-
-    def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
-        """Return nothing, as ``inspect`` does."""
-        return {}
-
-    def find_refusals(self, plan: Plan) -> FoundRefusals:
-        """Return no refusal: no broker is there to refuse."""
-        return FoundRefusals({}, plan.capabilities)
-
     def _apply_topic(self, plan: Plan, topic: TopicPlan, guard: WriteGuard = write_all) -> Outcome:
         if self.state.write_block.reason:
             return Outcome(topic.topic, Result.REFUSED, self.state.write_block.reason, self.state.write_block.message)
@@ -120,3 +117,66 @@ class MemoryCluster:
         self.state = simulate(self.state, [topic])
         self.writes += 1
         return Outcome(topic.topic, Result.DONE)
+
+
+def simulate(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
+    """Return the state after every change of ``plans``.
+
+    Tests prove plans by it: plan, simulate, plan again, and the second plan must be empty. Changed values are new
+    objects; all other values are shared with ``state``.
+    """
+    topics, records, identity = dict(state.topics), dict(state.dangling_records), state.next_identity
+    for plan in plans:
+        if not plan.is_actionable or is_nudge(plan):
+            continue  # a nudge writes the same data again
+        records.pop(plan.topic, None)
+        if any(isinstance(change, DeleteTopic) for change in plan.changes):
+            topics.pop(plan.topic, None)
+            if plan.record_after:
+                records[plan.topic] = plan.record_after
+        elif releases_ownership(plan):
+            if topic := topics.get(plan.topic):
+                topics[plan.topic] = replace(topic, record=None, record_valid=False, modified_externally=False)
+        else:
+            before = topics.get(plan.topic) or TopicState(plan.topic, str(identity), ())
+            topics[plan.topic] = _topic_after(plan, before, state.brokers)
+            identity += plan.before is None
+    return replace(state, topics=topics, dangling_records=records, next_identity=identity)
+
+
+def _topic_after(plan: TopicPlan, before: TopicState, brokers: Sequence[types.Broker]) -> TopicState:
+    # For a creation ``before`` is a topic without partitions.
+    replicas, config = _replicas_after(before, plan.changes), config_after(before.config, plan.changes)
+    for change in plan.changes:
+        if isinstance(change, CreateTopic):
+            replicas, config = change.replicas, dict(change.config)
+    replicas = tuple(_choose_brokers(number, each, brokers) for number, each in enumerate(replicas))
+    return replace(
+        before,
+        replicas=replicas,
+        partition_ids=range(len(replicas)) if before.has_contiguous_partitions else before.partition_ids,
+        config=config,
+        record=plan.record_after,
+        record_valid=True,
+        modified_externally=False,
+    )
+
+
+def _choose_brokers(partition: int, replicas: types.Replicas, brokers: Sequence[types.Broker]) -> types.Replicas:
+    """Return the replicas of a partition on any brokers, if the plan leaves them to the cluster."""
+    if not brokers or types.UNPLACED not in replicas:
+        return replicas
+    first = partition % len(brokers)
+    ids = [broker.id for broker in (*brokers[first:], *brokers[:first])]
+    return (*ids, *replicas)[: len(replicas)]
+
+
+def _replicas_after(topic: TopicState, changes: Sequence[Change]) -> tuple[types.Replicas, ...]:
+    """Return the replica lists of an existing topic after ``changes`` are applied, in the order of ``topic``."""
+    changed = [change for change in changes if isinstance(change, MoveReplicas)]
+    moved = {move.partition: move.after for change in changed for move in change.moves}
+    lists = zip(topic.partition_ids, topic.replicas, strict=True)
+    kept = tuple(moved.get(partition, replicas) for partition, replicas in lists) if moved else topic.replicas
+    return kept + tuple(
+        replicas for change in changes if isinstance(change, AddPartitions) for replicas in change.replicas
+    )
