@@ -40,7 +40,6 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.output.html import plan as html
 from topiarist.output.markdown import plan as markdown
@@ -117,12 +116,9 @@ def load_manifests(settings: RunSettings, listener: RunListener = SILENT) -> Man
     check_settings(settings, needs_paths=True)
     desired = inputs.load_manifests(settings, listener, offline=True).desired
     return Manifests(
-        {name: _topic_names(desired.specs[name]) for name in sorted(desired.clusters)}, tuple(desired.warnings)
+        {name: tuple(spec.topic for spec in desired.specs[name]) for name in sorted(desired.clusters)},
+        tuple(desired.warnings),
     )
-
-
-def _topic_names(specs: Sequence[TopicSpec]) -> tuple[str, ...]:
-    return tuple(spec.topic for spec in specs)
 
 
 class ClusterStates(Struct, frozen=True):

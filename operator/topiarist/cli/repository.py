@@ -184,7 +184,7 @@ def write_repository(settings: Settings, folder: str | None, ci: str, *, use_uni
     problems = [*_find_conflicts(files)]
     new_files = {path: text for path, text in files.items() if not _has_text(path, text)}
     if dry_run:
-        terminal.print_result(_format_preview(new_files))
+        terminal.print_result("\n".join(f"==> {path} <==\n{text}" for path, text in new_files.items()))
     if problems:
         lines = "\n    ".join(problems)
         raise TopiaristError(Reason.UNWRITABLE, f"nothing was written, because init replaces no file\n    {lines}")
@@ -339,11 +339,6 @@ def _list_files(files: Mapping[str, str]) -> Iterator[str]:
 
 def _is_manifest(path: str) -> bool:
     return path.startswith(TOPICS_FOLDER) and path != _GUIDE_FILE
-
-
-def _format_preview(files: Mapping[str, str]) -> str:
-    """Return the files that would be written, with their text."""
-    return "\n".join(f"==> {path} <==\n{text}" for path, text in files.items())
 
 
 def _describe_next_steps(files: Mapping[str, str], ci_file: _CiFile, *, written: bool) -> Iterator[str]:

@@ -86,7 +86,6 @@ class PlacementChecker:
         self, brokers: Sequence[Broker], without: Collection[int], drained: frozenset[int], *, is_racked: bool
     ) -> None:
         self.drained = drained
-        self.registered = tuple(broker.id for broker in brokers)
         self.picker = ReplicaPicker(brokers, without)
         self.has_racks = is_racked and all(broker.rack is not None for broker in brokers)
         self._regular: dict[ReplicaLists, bool] = {}

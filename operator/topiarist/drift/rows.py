@@ -339,12 +339,8 @@ def find_link_problem(template: str) -> str:
 
 def find_spec(specs: Sequence[TopicSpec], topic: str) -> TopicSpec | None:
     """Return the spec of a topic; ``specs`` are in order of topic."""
-    index = bisect_left(specs, topic, key=_topic_of)
+    index = bisect_left(specs, topic, key=lambda spec: spec.topic)
     return specs[index] if index < len(specs) and specs[index].topic == topic else None
-
-
-def _topic_of(spec: TopicSpec) -> str:
-    return spec.topic
 
 
 def _find_path(spec: TopicSpec, field: str) -> FieldPath:

@@ -261,7 +261,8 @@ def withhold_split_groups(plan: Plan, lost: Collection[str] = ()) -> Plan:
         if unreadable := next((each for each in members if _is_unreadable(each)), None):
             problem = own = f"{unreadable.topic} of coPartitionGroup {group} cannot be read"
         elif len(set(counts.values())) > 1:
-            problem = f"coPartitionGroup {group} would have different counts: {_describe(counts)}"
+            shown = (f"{topic} {format_count(count, 'partition')}" for topic, count in sorted(counts.items()))
+            problem = f"coPartitionGroup {group} would have different counts: {', '.join(shown)}"
         else:
             continue
         for member in members:
@@ -287,10 +288,6 @@ def _count_after(topic: TopicPlan, *, is_lost: bool) -> int | None:
 
 def _is_unreadable(topic: TopicPlan) -> bool:
     return any(refusal.reason is Reason.TOPIC_UNREADABLE for refusal in topic.refusals)
-
-
-def _describe(counts: dict[str, int]) -> str:
-    return ", ".join(f"{topic} {format_count(count, 'partition')}" for topic, count in sorted(counts.items()))
 
 
 def _withhold_growth(topic: TopicPlan, problem: str, own: str) -> TopicPlan:

@@ -98,7 +98,9 @@ def inspect_moves(
     moving = sorted(_find_moving(state, inspections))
     own = [each for each in moving if moves.get((each.topic, each.partition)) == each.target]
     known = [
-        PartitionInFlight(each.topic, each.partition, each.target, each.adding or (), _in_sync(each))
+        PartitionInFlight(
+            each.topic, each.partition, each.target, each.adding or (), _not_in(each.target, each.lagging)
+        )
         for each in moving
         if each.lagging is not None
     ]
@@ -151,10 +153,6 @@ def _moved_by_api(name: str, number: int, inspection: TopicInspection, reassignm
 
 def _not_in(brokers: Replicas, others: Collection[int]) -> Replicas:
     return tuple(broker for broker in brokers if broker not in others)
-
-
-def _in_sync(partition: MovingPartition) -> Replicas:
-    return _not_in(partition.target, partition.lagging or ())
 
 
 def _find_stuck_entries(state: ClusterState) -> Iterator[str]:

@@ -65,12 +65,6 @@ class ConfigDef(Struct, frozen=True):
     earlier_default: tuple[KafkaVersion, str] | None = None
     min_loadable: int | None = None
 
-    @property
-    def unit(self) -> str:
-        """Return ``ms``, ``bytes``, or empty text if the value is neither a time nor a size."""
-        suffix = self.name.rpartition(".")[2]
-        return suffix if suffix in ("ms", "bytes") else ""
-
     def minimum_for(self, release: KafkaVersion) -> int | None:
         """Return the smallest number that a Kafka version accepts; None if there is no lower bound."""
         if self.earlier_minimum is not None and release < self.earlier_minimum[0]:

@@ -214,7 +214,9 @@ def to_sarif(
     fingerprint stays the same when lines are added above.
     """
     results = [(diagnostic.reason, "error", diagnostic) for diagnostic in errors]
-    results += [(_warning_rule(diagnostic), "warning", diagnostic) for diagnostic in warnings]
+    # An invalid manifest would be an error, so the rule of a warning about one is another.
+    other_rules = {Reason.INVALID_MANIFEST.value: _DOUBTFUL_RULE}
+    results += [(other_rules.get(each.reason, each.reason), "warning", each) for each in warnings]
     rules = sorted({rule for rule, _, _ in results})
     descriptions = [_RULE_DESCRIPTIONS.get(rule, "A manifest that violates a rule.") for rule in rules]
     listed = [{"id": rule, "shortDescription": {"text": text}} for rule, text in zip(rules, descriptions, strict=True)]
@@ -230,11 +232,6 @@ def to_sarif(
         note = {"level": "warning", "message": {"text": text}}
         run["invocations"] = [{"executionSuccessful": True, "toolExecutionNotifications": [note]}]
     return dumps({"version": "2.1.0", "runs": [run]})
-
-
-def _warning_rule(diagnostic: Diagnostic) -> str:
-    """Return the rule id of a warning; an invalid manifest would be an error, so its rule is ``_DOUBTFUL_RULE``."""
-    return _DOUBTFUL_RULE if diagnostic.reason == Reason.INVALID_MANIFEST.value else diagnostic.reason
 
 
 def _build_results(

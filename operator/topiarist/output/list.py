@@ -407,7 +407,10 @@ def _encode(check: ClusterCheck) -> dict[str, Any]:
         "writeBlock": {"reason": block.reason.value, "message": block.message} if block and block.reason else None,
         "capabilities": [_encode_check_finding(each) for each in check.findings],
         "permissions": [_encode_permission(each) for each in check.permissions],
-        "advice": [_encode_advice(each) for each in check.advice],
+        "advice": [
+            {"field": ".".join(("spec", *advice.path)), "value": advice.value, "why": advice.why}
+            for advice in check.advice
+        ],
         "warnings": list(state.warnings) if state else [],
     }
 
@@ -427,10 +430,6 @@ def _encode_check_finding(finding: Finding) -> dict[str, Any]:
 def _encode_permission(permission: Permission) -> dict[str, Any]:
     fields = encode_fields(permission, "operation", "resource", "purpose")
     return {**fields, "given": permission.support.is_given, "why": permission.support.why}
-
-
-def _encode_advice(advice: Advice) -> dict[str, Any]:
-    return {"field": ".".join(("spec", *advice.path)), "value": advice.value, "why": advice.why}
 
 
 def _find_way(check: ClusterCheck) -> Via:

@@ -162,7 +162,8 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
             yield from layout.format_section(f"{sign} {result.value}", layout.format_names(names), style)
     if moved:
         count = format_count(sum(map(len, moved.values())), "partition")
-        text = f"{count} of {format_count(len(moved), 'topic')}, {format_count(_count_copies(moved), 'replica')} copied"
+        copies = format_count(sum(len(move.added) for moves in moved.values() for move in moves), "replica")
+        text = f"{count} of {format_count(len(moved), 'topic')}, {copies} copied"
         yield from layout.format_section("+ moved", [text], GREEN)
     if made := [f"{topic.name} (by {topic.maker})" for topic in list_made(report)]:
         yield from layout.format_section("+ also created", layout.format_names(made), GREEN)
@@ -187,10 +188,6 @@ def _moves_by_topic(report: ReconcileReport) -> Mapping[str, Sequence[ReplicaMov
     """Return the moves of each topic with only finished moves."""
     done = {outcome.topic for outcome in report.outcomes_with(Result.DONE)}
     return {topic.topic: topic.moves() for topic in report.plan.topics if topic.topic in done and topic.moves()}
-
-
-def _count_copies(moves: Mapping[str, Sequence[ReplicaMove]]) -> int:
-    return sum(len(move.added) for each in moves.values() for move in each)
 
 
 def _find_hints(outcomes: Iterable[Outcome]) -> Iterator[str]:

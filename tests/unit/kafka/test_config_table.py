@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from topiarist.kafka import config_rules
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 
@@ -26,9 +24,3 @@ def test_all_names_of_kafka_are_there() -> None:
     assert len(TOPIC_CONFIGS) == 40
     assert list(TOPIC_CONFIGS) == sorted(TOPIC_CONFIGS)
     assert all(definition.description.endswith(".") for definition in TOPIC_CONFIGS.values())
-
-
-@pytest.mark.parametrize(("name", "unit"), [("retention.ms", "ms"), ("segment.bytes", "bytes"), ("flush.messages", "")])
-def test_units(name: str, unit: str) -> None:
-    """The unit of a config is that of its times or sizes, for display."""
-    assert TOPIC_CONFIGS[name].unit == unit

@@ -500,7 +500,7 @@ def parse_report(data: bytes, path: str) -> ReportMoves:
             cut_lines.append(number)
             continue
         try:
-            has_header |= _is_header(fields)
+            has_header |= fields["row"] == "header" and fields["formatVersion"] == 1
             for move in _find_moves(fields):
                 _add_move(found, fields, move)
         except (KeyError, TypeError, ValueError) as error:
@@ -509,18 +509,12 @@ def parse_report(data: bytes, path: str) -> ReportMoves:
     if not has_header:
         raise TopiaristError(Reason.UNREADABLE, f"{path}: found no header of a report", _HINT)
     clusters = {
-        name: MovedCluster(cluster_id, {topic: _merge(moved) for topic, moved in topics.items()})
+        name: MovedCluster(
+            cluster_id, {topic: moved._replace(moves=merge_moves(moved.moves)) for topic, moved in topics.items()}
+        )
         for name, (cluster_id, topics) in found.items()
     }
     return ReportMoves(clusters, tuple(cut_lines))
-
-
-def _is_header(fields: Any) -> bool:
-    return bool(fields["row"] == "header" and fields["formatVersion"] == 1)
-
-
-def _merge(moved: MovedTopic) -> MovedTopic:
-    return moved._replace(moves=merge_moves(moved.moves))
 
 
 def _find_moves(fields: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

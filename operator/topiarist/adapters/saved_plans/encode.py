@@ -36,7 +36,6 @@ from topiarist.model.plan import (
     UpdateConfig,
     retained_managed_keys,
 )
-from topiarist.model.spec import LimitUsage
 from topiarist.model.state import OwnershipRecord
 
 FORMAT_VERSION = 1
@@ -92,6 +91,7 @@ def _format_value(value: Any, indent: str) -> str:
 
 def _encode_plan(plan: Plan) -> dict[str, Any]:
     used_brokers = {broker for topic in plan.topics for broker in topic.placed_brokers()}
+    limits = [{**usage._asdict(), "resource": usage.resource.value} for usage in plan.limits]
     return {
         "name": plan.cluster,
         "clusterId": plan.cluster_id,
@@ -116,7 +116,7 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
         "warnings": list(plan.warnings),
         **({"alsoCreates": [encode_implied(each) for each in plan.implied_topics]} if plan.implied_topics else {}),
         **({"placedByBrokers": plan.placed_by_brokers} if plan.placed_by_brokers else {}),
-        **({"limits": [_encode_usage(each) for each in plan.limits]} if plan.limits else {}),
+        **({"limits": limits} if limits else {}),
     }
 
 
@@ -124,10 +124,6 @@ def encode_implied(topic: ImpliedTopic) -> dict[str, Any]:
     """Return the fields of a topic that the first apply makes without a manifest."""
     fields = topic._asdict()
     return {"topic": fields.pop("name"), **fields}
-
-
-def _encode_usage(usage: LimitUsage) -> dict[str, Any]:
-    return {**usage._asdict(), "resource": usage.resource.value}
 
 
 def _encode_topic(topic: TopicPlan) -> dict[str, Any]:

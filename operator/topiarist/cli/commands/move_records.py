@@ -67,7 +67,8 @@ def command(yes: bool, **values: Any) -> None:
         if open_previews and not yes:
             terminal.confirm(f"Move the records of {format_count(len(open_previews), 'cluster')}? Type yes")
         for name, result in moves.map(open_previews, RecordsMove.execute).items():
-            terminal.print_outcome(_label_lines(name, _describe_result(result)))
+            done = f"moved: {_count(result)}; runs through ZooKeeper are refused from now on, use via: Kafka"
+            terminal.print_outcome(_label_lines(name, [done, *_describe_unmatched(result)]))
     except KeyboardInterrupt:
         terminal.log("interrupted: some records may not be moved yet; run the command again")
         raise click.exceptions.Exit(130) from None
@@ -150,12 +151,9 @@ def _describe_preview(preview: MovePreview) -> list[str]:
     if result.repeated:
         return [f"already moved: {_count(result)}; ZooKeeper is to be frozen again", *_describe_unmatched(result)]
     continued = ", which is frozen already by a move that did not end" if preview.is_begun else ""
-    return [f"to move: {_count(result)}{continued}", *_describe_left(result), *_describe_freeze(preview)]
-
-
-def _describe_result(result: MovedRecords) -> list[str]:
-    done = f"moved: {_count(result)}; runs through ZooKeeper are refused from now on, use via: Kafka"
-    return [done, *_describe_unmatched(result)]
+    freeze = preview.records.freeze
+    kept = [f"the cluster stays {freeze}"] if freeze else []
+    return [f"to move: {_count(result)}{continued}", *_describe_left(result), *kept]
 
 
 def _count(result: MovedRecords) -> str:
@@ -178,11 +176,6 @@ def _describe_unmatched(result: MovedRecords) -> list[str]:
         f"with a record in ZooKeeper only: {_name_topics(result.unmatched)}",
         "these were unmanaged after the move, or a run through ZooKeeper wrote them; apply --adopt takes them",
     ]
-
-
-def _describe_freeze(preview: MovePreview) -> list[str]:
-    freeze = preview.records.freeze
-    return [f"the cluster stays {freeze}"] if freeze else []
 
 
 def _name_topics(names: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 from topiarist.errors import Location, Reason
-from topiarist.model.plan import ImpliedTopic, Plan, TopicPlan
+from topiarist.model.plan import Plan, TopicPlan
 from topiarist.output import groups
 from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, with_units
 from topiarist.output.text.plan import format_summary_line
@@ -287,6 +287,7 @@ def _limit(items: Sequence[Any], maximum: int = _MAX_TEXTS) -> dict[str, Any]:
 def _describe_cluster(plan: Plan) -> dict[str, Any]:
     counts = groups.count_plan(plan)
     block = plan.write_block
+    implied = (f"also created, {topic.name}: {', by '.join(describe_implied(topic))}" for topic in plan.implied_topics)
     return {
         "name": plan.cluster,
         "id": plan.cluster_id,
@@ -295,7 +296,7 @@ def _describe_cluster(plan: Plan) -> dict[str, Any]:
         "risk": max(topic.risk for topic in plan.actionable_topics()).label if plan.has_changes else "",
         "writeBlock": f"{block.reason}: {block.message}; nothing is written" if block.reason else "",
         "exceeded": _limit([f"{label}: {text}; fix: {fix}" for label, text, fix in groups.list_exceeded_limits(plan)]),
-        "warnings": _limit([*plan.warnings, *map(_format_implied, plan.implied_topics)]),
+        "warnings": _limit([*plan.warnings, *implied]),
         "limits": _limit([*groups.describe_limits(plan.limits)]),
         "orphans": _limit(plan.orphans),
         "pace": describe_pace(plan),
@@ -317,10 +318,6 @@ def _describe_loads(plan: Plan) -> dict[str, Any]:
         rack["load"] = [one + other for one, other in zip(rack["load"], load, strict=True)]
     ordered = sorted(racks.values(), key=lambda rack: (rack["label"] is None, rack["label"]))
     return {"loads": _limit(rows, _MAX_BROKERS), "racks": ordered[:_MAX_TEXTS]}
-
-
-def _format_implied(topic: ImpliedTopic) -> str:
-    return f"also created, {topic.name}: {', by '.join(describe_implied(topic))}"
 
 
 def _list_permissions(plans: Sequence[Plan]) -> Iterator[Mapping[str, Any]]:

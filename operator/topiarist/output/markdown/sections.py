@@ -19,7 +19,7 @@ from html import escape
 from typing import NamedTuple
 
 from topiarist.errors import Location, Reason
-from topiarist.model.plan import ConfigItem, ImpliedTopic, Issue, Plan, Risk, RiskAssessment, TopicPlan
+from topiarist.model.plan import ConfigItem, Issue, Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.output import groups
 from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, format_value, humanize_config_value
 from topiarist.output.text.plan import format_broker_table, format_partitions
@@ -167,7 +167,8 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
             effect += f"\n\nMoves: {escape_prose(pace)}"
         sections.append(Section(PRIORITY_BROKERS, (), lambda: effect))
     if implied := plan.implied_topics:
-        sections.append(_list_section(PRIORITY_BROKERS, "Also created", map(_format_implied, implied)))
+        texts = (f"{format_code(topic.name)}: {', by '.join(describe_implied(topic))}" for topic in implied)
+        sections.append(_list_section(PRIORITY_BROKERS, "Also created", texts))
     if plan.limits:
         sections.append(
             _list_section(PRIORITY_BROKERS, "Limits", map(escape_prose, groups.describe_limits(plan.limits)))
@@ -181,10 +182,6 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
     if notices := list(_format_unlisted_notices(plan, grouped)):
         sections.append(_list_section(PRIORITY_INFO, "Notices", notices))
     return sections
-
-
-def _format_implied(topic: ImpliedTopic) -> str:
-    return f"{format_code(topic.name)}: {', by '.join(describe_implied(topic))}"
 
 
 def _build_limit_sections(plan: Plan) -> Iterator[Section]:

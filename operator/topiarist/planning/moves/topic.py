@@ -154,7 +154,7 @@ def find_move_problem(
         _find_obstacle(context, topic, is_foreign=is_foreign)
         or _find_missing_setting(context, change, config)
         or _find_target_problem(context, change)
-        or _find_min_isr_problem(context, topic, change, config)
+        or find_low_replica_count(change, {**topic.config, **config}, context.settings)
     )
 
 
@@ -183,7 +183,7 @@ def _refuse_unpermitted_drain(builder: TopicPlanBuilder, topic: TopicState, kind
     elif builder.internal_owner or builder.context.cluster.is_protected(topic.name):
         _refuse_protected_drain(builder, f"{message}: protected topics are not moved")
     else:
-        _refuse_kind(builder, Reason.MOVE_NOT_ALLOWED, message, MoveKind.DRAIN)
+        _refuse_drain(builder, message)
 
 
 def _refuse_protected_drain(builder: TopicPlanBuilder, message: str) -> None:
@@ -194,10 +194,10 @@ def _refuse_protected_drain(builder: TopicPlanBuilder, message: str) -> None:
     builder.add_refusal(Reason.PROTECTED_TOPIC, message, hint=", and ".join(steps), origin=origin)
 
 
-def _refuse_kind(builder: TopicPlanBuilder, reason: Reason, message: str, kind: MoveKind) -> None:
-    """Refuse moves of one kind; the location is that of the permission, in the Topic or in the Cluster."""
-    hint = describe_permission(builder, kind)
-    if find_forbidding_document(builder, kind) == "Topic":
+def _refuse_drain(builder: TopicPlanBuilder, message: str) -> None:
+    """Refuse the moves of a drain; the location is that of the permission, in the Topic or in the Cluster."""
+    reason, hint = Reason.MOVE_NOT_ALLOWED, describe_permission(builder, MoveKind.DRAIN)
+    if find_forbidding_document(builder, MoveKind.DRAIN) == "Topic":
         builder.add_refusal(reason, message, ("moves", "allow"), hint=hint)
     else:
         builder.add_refusal(reason, message, hint=hint, origin=builder.context.cluster_origin("moves", "allow"))
@@ -286,12 +286,6 @@ def _find_target_problem(context: PlanContext, change: MoveReplicas) -> Issue | 
         return Issue(Reason.UNKNOWN_BROKERS, message, path, "list registered brokers")
     message = f"broker {_join(added - able)} takes no replicas (drainBrokers, excludeBrokers or --without-brokers)"
     return Issue(Reason.EXCLUDED_BROKERS, message, path, "list other brokers, or change the exclusion")
-
-
-def _find_min_isr_problem(
-    context: PlanContext, topic: TopicState, change: MoveReplicas, config: Mapping[str, str]
-) -> Issue | None:
-    return find_low_replica_count(change, {**topic.config, **config}, context.settings)
 
 
 def _join(brokers: Iterable[int]) -> str:

@@ -201,9 +201,9 @@ class Session:
                 self._controller_id = None
 
         def find() -> Connection | str:
-            node_id = self._find_controller()
-            if isinstance(node_id, str):
-                return node_id
+            node_id: int = self.read_metadata([]).controller_id
+            if node_id < 0:
+                return "the brokers name none"
             self._controller_id = node_id
             return self._connection_or_error(node_id)
 
@@ -284,10 +284,6 @@ class Session:
                 self._leaders[topic.name, each.partition_index] = int(each.leader_id), now
             else:
                 self._leaders.pop((topic.name, each.partition_index), None)
-
-    def _find_controller(self) -> int | str:
-        controller: int = self.read_metadata([]).controller_id
-        return controller if controller >= 0 else "the brokers name none"
 
     def _find_coordinator(self, transactional_id: str) -> int | str:
         connection = self.any_broker()

@@ -188,7 +188,7 @@ def _sync_or_block(session: Session) -> tuple[WriteBlock | None, SyncedBroker]:
         block = WriteBlock(Reason.NO_CONTROLLER, error.message)
         connection = session.any_broker()
         warning = "there is no controller, so the output may be outdated"
-        return block, SyncedBroker(connection, ClusterMode.KRAFT, None, MIN_VERSION, False, (warning,))
+        return block, SyncedBroker(connection, ClusterMode.KRAFT, None, MIN_VERSION, (warning,))
 
 
 def _read_topics(

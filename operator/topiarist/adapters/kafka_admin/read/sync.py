@@ -63,15 +63,13 @@ class SyncedBroker(NamedTuple):
     """The connection to read from, and what was learned about the cluster meanwhile.
 
     ``quorum`` is None in ZooKeeper mode and without the right to ask. ``version`` is the Kafka version of the broker,
-    as far as its features show it. ``migration_ready`` is what the broker says about a migration to KRaft, and
-    ``freshness`` is denied if nothing proves that the metadata are not old.
+    as far as its features show it. ``freshness`` is denied if nothing proves that the metadata are not old.
     """
 
     connection: Connection
     mode: ClusterMode
     quorum: Quorum | None
     version: KafkaVersion
-    migration_ready: bool
     warnings: tuple[str, ...] = ()
     freshness: Support = GIVEN
 
@@ -104,8 +102,7 @@ def sync(session: Session, timeout: float = SYNC_TIMEOUT_S, *, since: float | No
         if versions.finalized_features_epoch < 0:
             return _settle(connection, WARNING_NO_PROOF + _NO_FEATURES.why, _NO_FEATURES, since)
         if behind <= 0:
-            ready = versions.zk_migration_ready
-            return SyncedBroker(connection, ClusterMode.KRAFT, quorum, find_version(versions), ready)
+            return SyncedBroker(connection, ClusterMode.KRAFT, quorum, find_version(versions))
         if time.monotonic() > deadline:
             message = f"the broker that was asked is {behind:,} records of metadata behind after {timeout:g} s"
             hint = "run again when the brokers are less busy; topiarist does not plan with old metadata"
@@ -174,21 +171,21 @@ def _settle(connection: Connection, warning: str, freshness: Support, since: flo
     if (remaining := (now if since is None else since) + SETTLE_S - now) > 0:
         time.sleep(remaining)
     version = find_version(connection.read_versions())
-    return SyncedBroker(connection, ClusterMode.KRAFT, None, version, False, (warning,), freshness)
+    return SyncedBroker(connection, ClusterMode.KRAFT, None, version, (warning,), freshness)
 
 
 def _sync_zookeeper_mode(session: Session, timeout: float) -> SyncedBroker:
     connection = session.controller()
     versions = connection.read_versions()
     warnings: tuple[str, ...] = ()
-    ready = versions.zk_migration_ready
-    if ready:
+    freshness = GIVEN
+    if versions.zk_migration_ready:
         # The controller may be a KRaft controller, which the brokers follow; any of them is named as the controller.
         time.sleep(SETTLE_S)
         _wait_for_agreement(session, timeout)
         warnings = (WARNING_MIGRATING,)
-    freshness = Support(False, "the brokers follow a KRaft controller") if ready else GIVEN
-    return SyncedBroker(connection, ClusterMode.ZOOKEEPER, None, find_version(versions), ready, warnings, freshness)
+        freshness = Support(False, "the brokers follow a KRaft controller")
+    return SyncedBroker(connection, ClusterMode.ZOOKEEPER, None, find_version(versions), warnings, freshness)
 
 
 def _wait_for_agreement(session: Session, timeout: float) -> None:

@@ -123,7 +123,9 @@ def find_list_support(session: Session, plan: Plan) -> Capabilities:
     The brokers are asked only about lists that the plan has, and only if it is not known whether they carry them out.
     """
     found = plan.capabilities
-    listed = [topic for topic in plan.actionable_topics() if _has_lists(topic)]
+    listed = [
+        topic for topic in plan.actionable_topics() if (lists := topic.new_replicas()) and not are_unplaced(lists)
+    ]
     with suppress(Disconnected, UnsupportedRequest):
         created = {
             each.topic: each for each in islice((each for each in listed if requests.creation_of(each)), _MAX_ASKED)
@@ -134,11 +136,6 @@ def find_list_support(session: Session, plan: Plan) -> Capabilities:
         if grown and found.growth_lists.is_given is None:
             found = replace(found, growth_lists=_ask_about_growth(session, grown))
     return found
-
-
-def _has_lists(topic: TopicPlan) -> bool:
-    lists = topic.new_replicas()
-    return bool(lists) and not are_unplaced(lists)
 
 
 def _ask_about_creations(session: Session, topics: Mapping[str, TopicPlan]) -> Support:

@@ -262,7 +262,8 @@ class Writer:
             late = []
             for write in remaining:
                 plan, topic = write.plan, look.topics[write.plan.topic]
-                result = results.find_result(write, topic, now, unknown_brokers=self._has_unknown(plan))
+                has_unknown = not plan.placed_brokers() <= self._assumptions.brokers.keys()
+                result = results.find_result(write, topic, now, unknown_brokers=has_unknown)
                 if result is None:
                     late.append(write)
                     continue
@@ -329,9 +330,6 @@ class Writer:
         )
         record = results.forget_applied(plan.record_after) if kind is results.FinalRecord.MADE else plan.record_after
         return None if record is None else TopicRecord(record, topic_id)
-
-    def _has_unknown(self, plan: TopicPlan) -> bool:
-        return not plan.placed_brokers() <= self._assumptions.brokers.keys()
 
     def _wait_for_quota(self, until: float, *, is_progress: bool) -> None:
         now = time.monotonic()

@@ -74,10 +74,9 @@ def session(**script: Any) -> ScriptedSession:
 @pytest.mark.parametrize(("epoch", "is_current"), [(98, False), (99, True), (100, True)])
 def test_a_broker_is_waited_for(epoch: int, is_current: bool, clock: FakeTime) -> None:
     """The last record is the one before the high watermark; pauses begin short and grow."""
-    over = session(ApiVersions=[versions(epoch), versions(97), versions(97), versions(99, ready=True)])
+    over = session(ApiVersions=[versions(epoch), versions(97), versions(97), versions(99)])
     found = sync(over)  # type: ignore[arg-type]
-    wanted = SyncedBroker(found.connection, ClusterMode.KRAFT, Quorum(3000, 5, 100), (4, 0), not is_current)
-    assert found == wanted
+    assert found == SyncedBroker(found.connection, ClusterMode.KRAFT, Quorum(3000, 5, 100), (4, 0))
     assert clock.slept == ([] if is_current else [0.002, 0.004, 0.008])
     assert over.sent[0].timeout == 15
     (topic,) = over.sent[0].request.topics
@@ -104,9 +103,7 @@ def test_a_broker_that_stays_behind(clock: FakeTime) -> None:
 def test_without_the_right_to_ask(code: int, clock: FakeTime) -> None:
     """The metadata may be old: a second is waited for, with a warning."""
     found = sync(session(DescribeQuorum=quorum(code=code)))  # type: ignore[arg-type]
-    assert found == SyncedBroker(
-        found.connection, ClusterMode.KRAFT, None, (4, 0), False, (WARNING_UNSYNCED,), LACKS_DESCRIBE
-    )
+    assert found == SyncedBroker(found.connection, ClusterMode.KRAFT, None, (4, 0), (WARNING_UNSYNCED,), LACKS_DESCRIBE)
     assert clock.slept == [1.0]
 
 
@@ -153,7 +150,7 @@ def test_a_broker_that_was_restarted_for_a_migration(partial: Any, restarted: in
     over = session(ApiVersions=versions(0, 8, ready=True), Metadata=answer)
     over.api_keys.discard(QUORUM_KEY)
     lasts = 4
-    assert sync(over).migration_ready  # type: ignore[arg-type]
+    assert sync(over).warnings == (WARNING_MIGRATING,)  # type: ignore[arg-type]
     assert attempts.count(restarted) > lasts
     assert 1.0 < sum(clock.slept) < 1.1
     lasts = 10_000
@@ -163,7 +160,7 @@ def test_a_broker_that_was_restarted_for_a_migration(partial: Any, restarted: in
     assert "are back; topiarist does not plan before" in caught.value.hint
     over.unreachable.add(2)
     lasts = 0
-    assert sync(over).migration_ready  # type: ignore[arg-type]
+    assert sync(over).warnings == (WARNING_MIGRATING,)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("ready", "warnings"), [(None, ()), (False, ()), (True, (WARNING_MIGRATING,))])
@@ -173,9 +170,7 @@ def test_zookeeper_mode(ready: bool | None, warnings: tuple[str, ...], clock: Fa
     over.api_keys.discard(QUORUM_KEY)
     found = sync(over)  # type: ignore[arg-type]
     freshness = Support(False, "the brokers follow a KRaft controller") if ready else GIVEN
-    assert found == SyncedBroker(
-        found.connection, ClusterMode.ZOOKEEPER, None, (3, 4), bool(ready), warnings, freshness
-    )
+    assert found == SyncedBroker(found.connection, ClusterMode.ZOOKEEPER, None, (3, 4), warnings, freshness)
     assert clock.slept == [1.0] * len(warnings)
     assert over.sent[0][:2] == (3, "ApiVersions")
     assert over.names()[1:] == ["Metadata"] * (5 if ready else 0)
@@ -252,7 +247,7 @@ def test_without_proof_of_freshness(case: str, clock: FakeTime) -> None:
     assert found.warnings == (WARNING_NO_PROOF + found.freshness.why,)
     assert words in found.freshness.why
     assert found == SyncedBroker(
-        found.connection, ClusterMode.KRAFT, None, (4, 0), False, found.warnings, Support(False, found.freshness.why)
+        found.connection, ClusterMode.KRAFT, None, (4, 0), found.warnings, Support(False, found.freshness.why)
     )
     assert clock.slept == [1.0]
 
