@@ -8,6 +8,9 @@ from pathlib import Path
 
 NUMBER = r"(?P<version>\d+\.\d+\.\d+)"
 
+MAJOR = r"(?P<major>v\d+)\b"
+"""The tag that the action and the CI samples are used by: the first number alone, such as ``v1``."""
+
 SOURCE = "operator/topiarist/__init__.py"
 """The file with the version of the package; every other place must have the same."""
 
@@ -16,6 +19,11 @@ PLACES = {
     "Dockerfile": (rf"^ARG VERSION={NUMBER}",),
     "charts/topiarist/Chart.yaml": (rf"^version: {NUMBER}", rf"^appVersion: {NUMBER}"),
     "charts/topiarist/README.md": (rf"/topiarist:{NUMBER}",),
+    "docs/ci/github-forks.yml": (rf"topiarist@{MAJOR}",),
+    "docs/ci/github-snapshot.yml": (rf"topiarist@{MAJOR}",),
+    "docs/ci/github.yml": (rf"topiarist@{MAJOR}",),
+    "docs/ci/gitlab-ci.yml": (rf"topiarist@{MAJOR}",),
+    "docs/ci/pre-commit-config.yaml": (rf"rev: {MAJOR}",),
     "docs/install.md": (
         rf"topiarist-{NUMBER}-py3-none-any\.whl",
         rf"topiarist=={NUMBER}",
@@ -33,6 +41,8 @@ PLACES = {
     "tests/examples/bad/without-config-idle/expected.txt": (rf'^          "version": "{NUMBER}",',),
     "tests/examples/bad/yaml-unclosed-quote/expected.txt": (rf'^          "version": "{NUMBER}",',),
     "tests/examples/guard/policy-validate/expected.txt": (rf'^          "version": "{NUMBER}",',),
+    "tools/ci/gitlab/README.md": (rf"topiarist@{MAJOR}",),
+    "tools/ci/gitlab/templates/topiarist.yml": (rf"topiarist@{MAJOR}",),
 }
 """The patterns of the version by file; each must occur at least once."""
 
@@ -59,9 +69,10 @@ def find_differences(root: Path) -> Iterator[str]:
     for name, patterns in PLACES.items():
         text = (root / name).read_text()
         for pattern in patterns:
-            found = {match["version"] for match in re.finditer(pattern, text, re.MULTILINE)}
-            if found != {wanted}:
-                yield f"{name}: found {', '.join(sorted(found)) or 'no version'} for {pattern}, wanted {wanted}"
+            found = list(re.finditer(pattern, text, re.MULTILINE))
+            if not found or any(match[0] != _replaced(match, wanted) for match in found):
+                others = ", ".join(sorted({match[0] for match in found}))
+                yield f"{name}: found {others or 'no version'} for {pattern}, wanted {wanted}"
 
 
 def set_version(root: Path, version: str) -> None:
@@ -75,5 +86,7 @@ def set_version(root: Path, version: str) -> None:
 
 
 def _replaced(match: re.Match[str], version: str) -> str:
-    start, end = (position - match.start() for position in match.span("version"))
-    return match[0][:start] + version + match[0][end:]
+    (name,) = match.groupdict()
+    text = version if name == "version" else f"v{version.partition('.')[0]}"
+    start, end = (position - match.start() for position in match.span(name))
+    return match[0][:start] + text + match[0][end:]
