@@ -235,7 +235,7 @@ lint-workflows: .venv/ready $(RELEASE)/ready  ## the workflows by actionlint, wh
 wheels: .venv/ready  ## ask the registry which wheels the pinned packages have: tests/repo/wheels.json
 	@$(SCRIPT) release.wheels
 
-golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
+golden: .venv/ready  ## write the expected outputs of the acceptance cases, and of the pages that need no brokers, anew
 	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(CACHE)/pytest/$@ tests/acceptance \
 		tests/repo/test_readme.py tests/repo/test_drift_page.py tests/unit/api tests/unit/kubernetes/test_topic_status.py \
 		tests/unit/drift/test_demo.py

@@ -1,7 +1,9 @@
 """The output formats of all commands: one table for each kind of result, by the name of the format.
 
 A new format is one module of ``output`` and one row here: each command takes its ``--format`` from a table, and an
-unknown one is a usage error. Renderers are imported when they are used, to keep the start of a command fast.
+unknown one is a usage error. A format of ``plan`` or ``validate`` is also a value of ``format`` in
+``schemas/project.json``; ``make generate`` then writes the pages. Renderers are imported when they are used, to keep
+the start of a command fast.
 """
 
 from __future__ import annotations

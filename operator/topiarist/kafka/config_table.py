@@ -8,8 +8,8 @@ To add a topic config of a new Kafka version, such as 4.5:
 
 1. Add a ``ConfigDef`` to ``_CONFIG_DEFS``, sorted by name, with ``since=(4, 5)``. Set ``removed`` where the version
    drops a config, and ``earlier_minimum`` or ``earlier_default`` where it changes one.
-2. Add the risks of its changes to ``RISK_TABLE`` in ``planning/risk.py``, and rows to ``MATRIX`` in
-   ``tests/unit/planning/test_risk.py``.
+2. Add the risks of its changes to ``RISK_TABLE`` in ``planning/risk.py``, and rows to ``MATRIX`` and
+   ``EFFECTS`` in ``tests/unit/planning/test_risk.py``.
 3. Correct the number of configs in the first sentence above and in ``tests/unit/kafka/test_config_table.py``.
 4. Run ``make generate``, which writes the config to ``schemas/topic.json`` and ``cluster.json``, to the resource
    definitions and the admission policy in ``manifests/`` and ``charts/``, and to ``docs/manifest-fields.md``. Run

@@ -7,7 +7,8 @@ To support a new Kafka version, such as 4.5:
 2. Add its topic configs, and those that it drops: the recipe is in ``kafka/config_table.py``. A version without any
    change of configs needs only its row in ``tests/unit/kafka/test_config_table.py``.
 3. Run ``make generate``, which writes the version to ``schemas/cluster.json``, the resource definitions and the pages,
-   then ``make check``. The help of the options follows by itself.
+   and ``make golden`` for the messages that list the versions, then ``make check``. The help of the options follows by
+   itself.
 4. Set ``NEWEST`` in ``tests/support/kafka/releases.py``, and run ``make test-kafka``: it compares the brokers in memory
    and topiarist's rules with real ones.
 5. Name it where pages name the newest version in prose: ``git grep "to 4\\.4"``.

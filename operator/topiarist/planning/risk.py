@@ -5,9 +5,10 @@ asked, the value in effect without an override is often unknown. Then the worse 
 ``log.retention.ms=-1`` on the brokers, adding Kafka's documented default as an override deletes every old message.)
 Cluster-wide dynamic settings, ``Cluster.spec.brokerConfig`` and the brokers themselves make the value known.
 
-A new risk of a config is a value in its row of ``RISK_TABLE``, with rows in ``MATRIX`` of ``test_risk.py``; every
-config of ``config_table`` has a row. The risk of a new kind of change is a function as ``assess_growth``. Kinds with a
-risk that depends on the topic at the moment of the write are in ``reassess`` and ``describe_increase`` as well.
+A new risk of a config is a value in its row of ``RISK_TABLE``, with rows in ``MATRIX`` and ``EFFECTS`` of
+``test_risk.py``; every config of ``config_table`` has a row. The risk of a new kind of change is a function as
+``assess_growth``. Kinds with a risk that depends on the topic at the moment of the write are in ``reassess`` and
+``describe_increase`` as well.
 """
 
 from __future__ import annotations

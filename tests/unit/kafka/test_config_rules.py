@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from topiarist.kafka import config_rules
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.types import LONG_MAX, ClusterMode, KafkaVersion, KnownConfig
+from topiarist.kafka.types import LONG_MAX, MAX_KAFKA_VERSION, ClusterMode, KafkaVersion, KnownConfig
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_brokers_decide_over_a_declared_version() -> None:
     assert rules_of(KAFKA_4_1, (3, 9)).versions_to_check((3, 9)) == ((4, 3), (4, 0))
     assert rules_of(KAFKA_4_1).versions_to_check((4, 2)) == ((4, 3), (4, 2))
     assert rules_of(KAFKA_4_4).versions_to_check((3, 9)) == ((4, 4),)
-    assert rules_of(None).versions_to_check((3, 5)) == ((4, 4), (3, 5))
+    assert rules_of(None).versions_to_check((3, 5)) == (MAX_KAFKA_VERSION, (3, 5))
     assert ConfigRules().versions_to_check((2, 8)) == ((3, 9), (2, 8))
     assert rules_of(KAFKA_4_1, (4, 2)).version_conflict() == rules_of(None, (4, 2)).version_conflict() == ""
     conflict = rules_of(KAFKA_4_1, (3, 9)).version_conflict()
