@@ -27,7 +27,7 @@ def commands(case: Case) -> list[str]:
 def quietly(command: str, more: str = "") -> list[str]:
     """Return the lines of an output without the command itself and without the age of the snapshots."""
     said = run_command(f"{command} {more}").split("\n")[1:]
-    return [line for line in said if line != "--- stderr" and not line.startswith("planned from ")]
+    return [line for line in said if line != "--- stderr" and not line.startswith("read from ")]
 
 
 ONLY_LIVE = re.compile(r"\n {6}warning {6}min\.insync\.replicas is .*(\n {19}\S.*)*")

@@ -124,7 +124,7 @@ def test_a_fork_is_planned_from_a_snapshot_without_credentials(
     proxy.reset()
     log, output = run_action(branch, "plan", PLATFORM="trusted/platform", SNAPSHOT="snapshots")
     assert (output, sum(proxy.requests.values())) == ("exit-code=0\n", 0)
-    assert "planned from snapshots: taken " in log
+    assert "read from snapshots: taken " in log
     assert (branch / "out" / "plan.md").read_text() == text
     assert (branch / "out" / "plan.json").read_bytes() == kept
     assert log.splitlines()[-1] == live.splitlines()[-1]

@@ -21,7 +21,7 @@ from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason
 
 AGE = re.compile(
-    r"planned from (\S+): (the oldest )?taken \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, (~?[\d.]+ (seconds?|ms|minutes?)) ago\n"
+    r"read from (\S+): (the oldest )?taken \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, (~?[\d.]+ (seconds?|ms|minutes?)) ago\n"
 )
 
 

@@ -241,6 +241,17 @@ class NonBlankOption(click.Option):
         return super().type_cast_value(ctx, value)
 
 
+def reject_options(names: Sequence[str], purpose: str) -> None:
+    """Raise ``click.UsageError`` if the command line has one of these options: it would have no effect.
+
+    A variable of the environment is for all runs, and is no error where it has none.
+    """
+    context = click.get_current_context()
+    for param in context.command.params:
+        if param.name in names and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{'/'.join((max(param.opts, key=len), *param.secondary_opts))} is {purpose}")
+
+
 class NonBlankArgument(click.Argument):
     """An argument that accepts no blank value."""
 
@@ -276,8 +287,10 @@ class Command(click.Command):
         options = [param for param in self.params if isinstance(param, click.Option) and not param.hidden]
         examples = [each for each in options if each.envvar and not each.show_envvar and each.name != "project_file"]
         if examples:
-            excluded = ", ".join(max(each.opts, key=len) for each in options if not each.envvar)
-            sentence = f"All options except {excluded} can also be set as environment variables, for example "
+            known = [max(each.opts, key=len) for each in options if each.envvar]
+            excluded = [max(each.opts, key=len) for each in options if not each.envvar]
+            which = f"All options except {', '.join(excluded)}" if len(excluded) <= len(known) else ", ".join(known)
+            sentence = f"{which} can also be set as environment variables, for example "
             sentence += f"{examples[-1].opts[0]} as {examples[-1].envvar}."
             formatter.write_paragraph()
             for line in wrap(sentence, formatter.width - 2, break_on_hyphens=False):

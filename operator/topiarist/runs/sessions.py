@@ -189,7 +189,7 @@ class ClusterSessions:
             oldest = min(snapshots.taken_at.values())
             age = humanize_duration(max(int((datetime.now(UTC) - oldest).total_seconds()), 0) * 1000)
             prefix = "the oldest " if len(snapshots.taken_at) > 1 else ""
-            text = f"planned from {path}: {prefix}taken {oldest:%Y-%m-%dT%H:%M:%SZ}, {age} ago"
+            text = f"read from {path}: {prefix}taken {oldest:%Y-%m-%dT%H:%M:%SZ}, {age} ago"
             self._listener.on_message(text)
         return results
 

@@ -296,3 +296,29 @@ def test_a_time_limit_is_a_finite_number(
     assert run([*command.split(), option, value]) == Exit.USAGE
     assert option in (said := capsys.readouterr().err)
     assert f"found {value}, wanted a number of seconds" in said or "is not in the range" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("apply", "topics", "--yes", "--wait-timeout", "600"), "--wait-timeout is for --wait"),
+        (("apply", "topics", "--yes", "--max-inflight-replicas", "9"), "--max-inflight-replicas is for --wait"),
+        (("init", "topics", "--cluster", "prod"), "--cluster is for an export: give --bootstrap-servers"),
+        (("init", "topics", "--no-units"), "--units/--no-units is for an export: give --bootstrap-servers"),
+    ],
+)
+def test_an_option_without_effect_is_a_usage_error(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option that another one needs is not ignored: a run would not wait although its time limit is given."""
+    assert run(list(words)) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_variable_without_effect_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A variable is set for all runs, also for those that do not wait."""
+    monkeypatch.setenv("TOPIARIST_WAIT_TIMEOUT", "600")
+    assert run(["apply", str(tmp_path), "--yes"]) == 2
+    assert "found no cluster" in capsys.readouterr().err

@@ -322,6 +322,7 @@ def test_a_plan_names_findings_that_are_on_none_of_its_clusters(
             "--split-by is for a report,",
         ),
         (("--from", "report", "--fix", "manifest", "--write", "--out", "x"), "pass either --write,"),
+        (("--from", "report", "--fix", "manifest", "--author", "ops"), "--author is for --fix accept and"),
     ],
 )
 def test_an_option_of_another_task_is_refused(

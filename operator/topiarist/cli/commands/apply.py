@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from topiarist.cli import formats, options, terminal
-from topiarist.cli.parameters import complete_topic
+from topiarist.cli.parameters import complete_topic, reject_options
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit
 
@@ -257,6 +257,8 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
     settings = options.build_settings(values)
     if settings.wait and settings.no_wait:
         raise click.UsageError("--wait and --no-wait exclude each other: --no-wait ends the run while brokers copy")
+    if not settings.wait:
+        reject_options(("wait_timeout", "max_inflight_replicas"), "for --wait")
     options.require_separate_files(settings, {"--report": report}, values["plan_file"], values["reviewed"])
     listener = terminal.TerminalListener(settings)
     mode = _select_mode(settings, listener, values["plan_file"], values["reviewed"], non_interactive=yes)

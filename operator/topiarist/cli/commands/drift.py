@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.cli import options, terminal
-from topiarist.cli.parameters import EXPLICIT_SOURCES
+from topiarist.cli.parameters import reject_options
 from topiarist.cli.terminal import Settings
 from topiarist.drift.findings import SEVERITY_RANK, DriftClass, Severity
 from topiarist.errors import Exit, TopiaristError
@@ -106,8 +106,8 @@ def _check_link_template(_ctx: click.Context, _param: click.Parameter, value: st
 Examples:
   topiarist drift topics/ --clusters clusters.yaml --snapshots snapshots --out report
   topiarist drift topics/ --clusters clusters.yaml --live --out report
-  topiarist drift topics/ --snapshots snapshots --out report --previous report
-  topiarist drift topics/ --snapshots snapshots --out report --history history
+  topiarist drift topics/ --clusters clusters.yaml --snapshots snapshots --out report --previous report
+  topiarist drift topics/ --clusters clusters.yaml --snapshots snapshots --out report --history history
   topiarist drift topics/ --snapshots snapshots --out report --fail-on missing --fail-on High
   topiarist drift --demo fleet
   topiarist drift --between dev,prod --snapshots snapshots
@@ -141,7 +141,13 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
     help="Snapshots to compare: a file, a folder, or a URI such as s3://bucket/folder. Can be repeated.",
 )
 @options.option("--live", is_flag=True, help="Read the clusters, instead of snapshots.")
-@options.option("--out", default="", type=click.Path(), metavar="FOLDER", help="Folder for the report. Required.")
+@options.option(
+    "--out",
+    default="",
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Folder for the report; with --fix the file to write.",
+)
 @options.option(
     "--demo",
     type=click.Path(path_type=Path),
@@ -280,16 +286,18 @@ def command(**values: Any) -> None:
     given = replace(given, snapshots=tuple(map(to_local_path, given.snapshots)), **local)
     settings = options.build_settings(values)
     if not given.fix:
-        _reject_options(_OF_REPAIRS, "for --fix, which repairs findings of a report")
+        reject_options(_OF_REPAIRS, "for --fix, which repairs findings of a report")
     if given.fix or (given.between and not given.out):
-        _reject_options(_OF_REPORTS, "for a report, which --fix and --between without --out do not make")
+        reject_options(_OF_REPORTS, "for a report, which --fix and --between without --out do not make")
     if given.between and not given.out:
         raise click.exceptions.Exit(int(compare_between(given, settings)))
     if given.form != "text":
         message = "--format is for --between without --out: a report has all its formats in its folder"
         raise click.UsageError(message)
     if given.fix:
-        _reject_options(("between", "exit_code", "fail_on"), "not for --fix")
+        reject_options(("between", "exit_code", "fail_on"), "not for --fix")
+        if given.fix not in ("accept", "baseline"):
+            reject_options(("author", "until", "reason"), "for --fix accept and --fix baseline")
         raise click.exceptions.Exit(int(fix_findings(given, settings)))
     _check_inputs(given, settings.selection.text)
     _check_folders(given, settings)
@@ -493,14 +501,6 @@ def _check_inputs(given: _DriftOptions, selection: str) -> None:
         raise click.UsageError(
             f"{selection}: a history takes only complete reports; pass --previous instead of --history"
         )
-
-
-def _reject_options(names: Sequence[str], purpose: str) -> None:
-    """Raise ``UsageError`` if the command line has one of these options."""
-    context = click.get_current_context()
-    for param in context.command.params:
-        if param.name in names and context.get_parameter_source(param.name) in EXPLICIT_SOURCES:
-            raise click.UsageError(f"{param.opts[0]} is {purpose}")
 
 
 def _check_folders(given: _DriftOptions, settings: Settings) -> None:

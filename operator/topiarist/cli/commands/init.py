@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from topiarist.cli import options
+from topiarist.cli.parameters import reject_options
 
 _units = options.option(
     "--units/--no-units",
@@ -66,6 +67,9 @@ def command(folder: str | None, use_units: bool, ci: str, dry_run: bool, **value
     settings = options.build_settings(values)
     if folder is not None and settings.address_option:
         raise click.UsageError(f"give either FOLDER or {settings.address_from}: both have the manifests")
+    if not settings.address_option:
+        names = ("cluster", "use_units", "kafka_version", "connect_timeout")
+        reject_options(names, "for an export: give --bootstrap-servers or --zookeeper too")
     write_repository(settings, folder, ci, use_units=use_units, dry_run=dry_run)
 
 

@@ -82,7 +82,8 @@ def revert_command(report: str, form: str, out: str | None, **values: Any) -> No
     _log_omissions(moved, report)
     names = [name for name in moved.clusters if settings.cluster in (None, name)]
     listener = terminal.TerminalListener(settings)
-    specs = match_clusters(names, settings, "the report", listener)
+    source = "the report" if moved.clusters else "a report without moves"
+    specs = match_clusters(names, settings, source, listener)
 
     def make(name: str, cluster: PartitionInspector, state: ClusterState) -> Plan:
         found = moved.clusters[name]
@@ -100,13 +101,11 @@ def revert_command(report: str, form: str, out: str | None, **values: Any) -> No
 
 
 def _log_omissions(moved: ReportMoves, report: str) -> None:
-    """Log lines that are cut off, and a report without moves; also with ``-q``: moves may be missing in the plan."""
+    """Log lines that are cut off; also with ``-q``: moves may be missing in the plan."""
     if moved.cut_lines:
         numbers = shorten_list(moved.cut_lines)
         text = f"{report}: line {numbers} is cut off: a partition that it names is not moved back"
         terminal.log(terminal.sanitize_lines(text))
-    if not moved.clusters:
-        terminal.log(terminal.sanitize_lines(f"{report}: names no moved partition"))
 
 
 def _complete_paths(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
