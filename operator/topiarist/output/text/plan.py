@@ -427,9 +427,10 @@ def _list_names(plan: Plan) -> Iterator[str]:
 def _describe_controller(plan: Plan) -> str:
     if plan.controller is None:
         return "no controller"
-    if plan.config_rules.mode is ClusterMode.KRAFT and not plan.controller_epoch:
-        return "controller unknown"  # brokers name any of themselves
-    return f"controller {plan.controller}, epoch {plan.controller_epoch}"
+    if plan.controller_epoch:
+        return f"controller {plan.controller}, epoch {plan.controller_epoch}"
+    # Brokers in ZooKeeper mode do not tell the epoch; in KRaft mode they name any of themselves as the controller.
+    return "controller unknown" if plan.config_rules.mode is ClusterMode.KRAFT else f"controller {plan.controller}"
 
 
 def _describe_write_block(plan: Plan) -> str:

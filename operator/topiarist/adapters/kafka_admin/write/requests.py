@@ -238,6 +238,7 @@ _REFUSALS = {
 _FAILURES = {NOT_CONTROLLER: Reason.NO_CONTROLLER, THROTTLED: Reason.THROTTLED}
 
 _LIMIT_WORDS = ("excessively large",)
+_DELETION_WORDS = "is marked for deletion"
 
 
 def read_create_answer(answer: Message, names: Iterable[str]) -> Answer:
@@ -307,6 +308,9 @@ def not_made_outcome(topic: str, element: Element, right: Right, *, unknown_brok
         return Outcome(topic, Result.FAILED, Reason.NO_PERMISSION, message)
     if code == POLICY_VIOLATION and any(each in element.message.lower() for each in _LIMIT_WORDS):
         return Outcome(topic, Result.REFUSED, Reason.TOO_LARGE, words)  # a limit of the controller, and no policy
+    if code == TOPIC_EXISTS and _DELETION_WORDS in element.message:
+        # In ZooKeeper mode a topic that waits for an offline broker has its name, and brokers no longer show it.
+        return Outcome(topic, Result.REFUSED, Reason.DELETION_IN_PROGRESS, words)
     if code in _REFUSALS:
         return Outcome(topic, Result.REFUSED, _REFUSALS[code], words)
     if code == INVALID_ASSIGNMENT and unknown_brokers:

@@ -515,7 +515,8 @@ def clear_moves(session: Session, settings: WriterSettings) -> ClearedMoves | No
             if writer.record is None:
                 return None
             if writer.has_request:
-                raise TopiaristError(Reason.REASSIGNMENT_IN_PROGRESS, _REQUEST_MESSAGE, HINT_CONTINUE)
+                hint = "topiarist moves shows what is left, and entries that the controller never removes"
+                raise TopiaristError(Reason.REASSIGNMENT_IN_PROGRESS, _REQUEST_MESSAGE, hint)
             if writer.end():
                 return ClearedMoves(writer.record, tuple(remarks))
     message = f"the znodes of the throttles changed {MAX_ATTEMPTS} times in a row while they were written"

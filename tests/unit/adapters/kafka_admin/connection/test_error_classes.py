@@ -202,12 +202,13 @@ def test_an_answer_without_the_topic() -> None:
         (40, "excessively large", False, (Result.REFUSED, Reason.CONFIG_INVALID)),
         (39, "", True, (Result.REFUSED, Reason.UNKNOWN_BROKERS)),
         (37, "", True, (Result.CONFLICT, Reason.STATE_CONFLICT)),
+        (36, "Topic 'a' is marked for deletion.", False, (Result.REFUSED, Reason.DELETION_IN_PROGRESS)),
     ],
 )
 def test_codes_with_two_meanings(
     code: int, message: str, unknown_brokers: bool, expected: tuple[Result, Reason]
 ) -> None:
-    """A policy violation may be a limit of the controller, and refused lists may name brokers that do not exist."""
+    """A policy violation may be a limit, a topic that exists may be marked for deletion, brokers may not exist."""
     outcome = not_made_outcome("orders", Element(code, message), Right.CREATE, unknown_brokers=unknown_brokers)
     assert (outcome.result, outcome.reason) == expected
     assert outcome.message.endswith(f"the brokers answered {Element(code, message).words}")
