@@ -302,10 +302,7 @@ def _never() -> bool:
 
 
 def apply_plans(
-    settings: RunSettings,
-    plans: Plans | str | bytes,
-    listener: RunListener = SILENT,
-    stop: Callable[[], bool] = _never,
+    settings: RunSettings, plans: Plans | str | bytes, listener: RunListener = SILENT, stop: Callable[[], bool] = _never
 ) -> ApplyResult:
     """Apply plans as they were made, as ``topiarist apply --plan`` does, and read no manifest of a topic.
 

@@ -91,12 +91,7 @@ class ReadableCluster(Protocol):
 class Cluster(ReadableCluster, Protocol):
     """A Kafka cluster that can be read and changed."""
 
-    def apply(
-        self,
-        plan: Plan,
-        stop: Callable[[], bool],
-        control: WriteControl = NO_CONTROL,
-    ) -> Iterator[Outcome]:
+    def apply(self, plan: Plan, stop: Callable[[], bool], control: WriteControl = NO_CONTROL) -> Iterator[Outcome]:
         """Apply ``plan`` under the lock of the cluster, topic by topic or several topics at a time.
 
         Each topic is compared by value with the cluster directly before its write, and each change is made whole or not
@@ -117,12 +112,7 @@ class Cluster(ReadableCluster, Protocol):
         Raises ``TopiaristError`` before the first outcome if the run cannot start (no lock, no controller).
         """
 
-    def move(
-        self,
-        plan: Plan,
-        options: MoveOptions,
-        stop: Callable[[], bool],
-    ) -> Iterator[Outcome]:
+    def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in batches, then its elections; the caller has made all other changes.
 
         A batch is sent when the one before it is done, also one of an earlier run; ``adapters.kafka_admin`` sends each

@@ -24,10 +24,7 @@ from topiarist.planning.planner import make_plan
 
 
 def read_and_plan(
-    cluster: ports.PartitionInspector,
-    spec: ClusterSpec,
-    topics: Sequence[TopicSpec],
-    options: RunOptions,
+    cluster: ports.PartitionInspector, spec: ClusterSpec, topics: Sequence[TopicSpec], options: RunOptions
 ) -> Plan:
     """Read a cluster and return its plan; write nothing. Raises the errors of ``read_cluster`` and ``plan_cluster``."""
     return plan_cluster(cluster, read_cluster(cluster, spec.cluster_id), spec, topics, options)

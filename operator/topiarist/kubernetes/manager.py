@@ -452,11 +452,7 @@ class Manager:
             self._emitted_warnings.pop(topic.key, None)
 
     def _wanted(
-        self,
-        topic: Resource,
-        results: Mapping[str, TopicResult | None],
-        errors: Mapping[str, TopiaristError],
-        now: str,
+        self, topic: Resource, results: Mapping[str, TopicResult | None], errors: Mapping[str, TopiaristError], now: str
     ) -> tuple[topic_status.Status, bool, bool]:
         """Return the status of a Topic, whether it has topiarist's finalizer, and whether Strimzi's is removed."""
         known = not self.store.unreadable_clusters and not self.store.has_ambiguous_target(topic)

@@ -156,9 +156,7 @@ def build_applied_spec(
 
 
 def changed_configs(
-    record: OwnershipRecord | None,
-    config: Mapping[str, str],
-    is_invisible: Callable[[str], bool] = lambda key: False,
+    record: OwnershipRecord | None, config: Mapping[str, str], is_invisible: Callable[[str], bool] = lambda key: False
 ) -> Sequence[tuple[str, str]]:
     """Return the keys with another value than the record has, each with the recorded value.
 
@@ -172,9 +170,7 @@ def changed_configs(
 
 
 def describe_external_changes(
-    record: OwnershipRecord | None,
-    config: Mapping[str, str],
-    is_invisible: Callable[[str], bool] = lambda key: False,
+    record: OwnershipRecord | None, config: Mapping[str, str], is_invisible: Callable[[str], bool] = lambda key: False
 ) -> str:
     """Return a message about external changes to a topic's config, with the keys of ``changed_configs``."""
     changed = [

@@ -372,10 +372,7 @@ def plan_without_specs(
 
 
 def make_plan_context(
-    state: ClusterState,
-    cluster: ClusterSpec,
-    options: RunOptions,
-    replica_holders: frozenset[int] | None = None,
+    state: ClusterState, cluster: ClusterSpec, options: RunOptions, replica_holders: frozenset[int] | None = None
 ) -> PlanContext:
     """Return the facts that all topics of a plan share.
 

@@ -191,12 +191,7 @@ class KafkaCluster(Closable):
             state = replace(state, warnings=(*state.warnings, check.warning))
         return state
 
-    def apply(
-        self,
-        plan: Plan,
-        stop: Callable[[], bool],
-        control: WriteControl = NO_CONTROL,
-    ) -> Iterator[Outcome]:
+    def apply(self, plan: Plan, stop: Callable[[], bool], control: WriteControl = NO_CONTROL) -> Iterator[Outcome]:
         """Apply ``plan`` in chunks of topics, yielding an outcome for each actionable topic.
 
         The lock is held from the intents of a chunk to its final records. A plan without changes takes no lock and

@@ -84,12 +84,7 @@ class ZooKeeperCluster(Closable):
         """Return the number of requests to ZooKeeper so far, by operation and result."""
         return self._session.requests
 
-    def apply(
-        self,
-        plan: Plan,
-        stop: Callable[[], bool],
-        control: WriteControl = NO_CONTROL,
-    ) -> Iterator[Outcome]:
+    def apply(self, plan: Plan, stop: Callable[[], bool], control: WriteControl = NO_CONTROL) -> Iterator[Outcome]:
         """Carry out ``plan`` under the cluster's lock, yielding an outcome for each actionable topic.
 
         The lock is also held while ``throttle`` makes topics wait. A plan without changes takes no lock and writes
@@ -112,12 +107,7 @@ class ZooKeeperCluster(Closable):
         finally:
             lock.release()
 
-    def move(
-        self,
-        plan: Plan,
-        options: MoveOptions,
-        stop: Callable[[], bool],
-    ) -> Iterator[Outcome]:
+    def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in batches, and then its elections; each transaction has its own lock."""
         from topiarist.adapters.zookeeper.moves.batch_writer import MoveAccess
         from topiarist.adapters.zookeeper.moves.election import Elector

@@ -51,10 +51,7 @@ def make_batches(moves: Iterable[ReplicaMove], limits: BatchLimits) -> tuple[tup
 
 
 def fill_window(
-    waiting: Iterable[ReplicaMove],
-    in_flight: Iterable[ReplicaMove],
-    others: Iterable[ReplicaMove],
-    limits: BatchLimits,
+    waiting: Iterable[ReplicaMove], in_flight: Iterable[ReplicaMove], others: Iterable[ReplicaMove], limits: BatchLimits
 ) -> tuple[ReplicaMove, ...]:
     """Return those of ``waiting`` that may join ``in_flight`` now, in the order of batches.
 
@@ -338,11 +335,7 @@ class MoveLedger(OutcomeLedger):
             yield Outcome(name, Result.PENDING, Reason.MOVES_UNFINISHED, f"{message}; run again for the rest")
 
     def report(
-        self,
-        position: tuple[int, int],
-        copying: Iterable[ReplicaMove] = (),
-        waiting_for: str = "",
-        done_more: int = 0,
+        self, position: tuple[int, int], copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0
     ) -> None:
         """Report the progress; ``position`` is the number of the batch and of batches, ``done_more`` adds to done."""
         finished, self._finished = tuple(self._finished), []

@@ -187,11 +187,7 @@ class Connection:
     """
 
     def __init__(
-        self,
-        opened: socket.socket,
-        *,
-        timeout: float,
-        requests: Counter[tuple[str, str]] | None = None,
+        self, opened: socket.socket, *, timeout: float, requests: Counter[tuple[str, str]] | None = None
     ) -> None:
         self.requests: Counter[tuple[str, str]] = Counter() if requests is None else requests
         self.versions: Versions = {}

@@ -130,11 +130,7 @@ class KnownConfigs(NamedTuple):
 
 
 def read_overrides(
-    session: Session,
-    connection: Connection,
-    names: Sequence[str],
-    *,
-    more: LendMore = no_more,
+    session: Session, connection: Connection, names: Sequence[str], *, more: LendMore = no_more
 ) -> Mapping[str, Overrides]:
     """Return the overrides of each topic, or the error of one that the brokers do not describe.
 

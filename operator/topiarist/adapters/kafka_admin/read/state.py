@@ -334,11 +334,7 @@ def _read_fenced_brokers(connection: Connection, metadata: ClusterMetadata) -> d
 
 
 def _find_write_block(
-    session: Session,
-    mode: ClusterMode,
-    metadata: ClusterMetadata,
-    capabilities: Capabilities,
-    records: RecordsView,
+    session: Session, mode: ClusterMode, metadata: ClusterMetadata, capabilities: Capabilities, records: RecordsView
 ) -> WriteBlock:
     if records.are_kept and capabilities.transactions.is_denied:
         return WriteBlock(Reason.NOT_OFFERED, f"{capabilities.transactions.why}; {REMEDY_NO_RECORDS}")

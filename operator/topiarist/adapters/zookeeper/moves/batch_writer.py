@@ -96,10 +96,7 @@ def read_judged(session: Session, names: Sequence[str]) -> JudgedZnodes:
 
 
 def decode_moved_topic(
-    nodes: TopicZnodes,
-    brokers: Mapping[int, Broker],
-    settings: Mapping[str, str],
-    states: StateZnodes | None = None,
+    nodes: TopicZnodes, brokers: Mapping[int, Broker], settings: Mapping[str, str], states: StateZnodes | None = None
 ) -> MovedTopic:
     """Return a topic for ``judge_topic``; ``settings`` are those of the brokers.
 

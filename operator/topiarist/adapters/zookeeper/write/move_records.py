@@ -56,12 +56,7 @@ T = TypeVar("T")
 
 
 def move_records(
-    session: Session,
-    *,
-    owner: str,
-    lock_timeout: float,
-    jute_max_buffer: int,
-    take: Callable[[ClosedRecords], T],
+    session: Session, *, owner: str, lock_timeout: float, jute_max_buffer: int, take: Callable[[ClosedRecords], T]
 ) -> T:
     """Close the records under the lock, call ``take`` with them, and mark them as moved; return the result of ``take``.
 
