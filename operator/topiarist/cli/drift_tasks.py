@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from topiarist.drift.findings import FindingRow
     from topiarist.drift.repair import Unfixed
     from topiarist.drift.rows import RowOptions
-    from topiarist.drift.rules import Codeowners
     from topiarist.drift.snapshots import ClusterInput, SnapshotInventory
     from topiarist.drift.task import Shipped
     from topiarist.runs.inputs import RunInputs
@@ -230,6 +229,7 @@ def compare_between(given: Any, settings: Settings) -> Exit:
     """Compare the clusters that ``--between`` names, print the matrix, and return the exit code of the command."""
     from topiarist.drift.cross_cluster import compare_values, make_comparison
     from topiarist.drift.rows import RowOptions
+    from topiarist.drift.rules import load_codeowners
     from topiarist.runs.inputs import require_addresses
     from topiarist.runs.sessions import ClusterSessions
 
@@ -252,7 +252,8 @@ def compare_between(given: Any, settings: Settings) -> Exit:
     is_selected = _make_selector(clusters, desired, settings)
     rows = [*compare_values({name: states[name] for name in names}, is_selected)]
     shown = rows if settings.selection.text else [row for row in rows if row.differs]
-    teams = _find_teams(names, desired, RowOptions(owner_label=given.owner_label, codeowners=_load_owners(given)))
+    codeowners = load_codeowners(given.codeowners) if given.codeowners else None
+    teams = _find_teams(names, desired, RowOptions(owner_label=given.owner_label, codeowners=codeowners))
     terminal.print_result(BETWEEN_FORMATS[given.form](make_comparison(names, rows, shown, teams)))
     if inputs and inputs.invalid_documents:
         return Exit.ERROR
@@ -266,12 +267,6 @@ def parse_names(between: str) -> list[str]:
         message = f"--between: found {quote(between)}, wanted two or more clusters, each once, such as dev,prod"
         raise click.UsageError(message)
     return names
-
-
-def _load_owners(given: Any) -> Codeowners | None:
-    from topiarist.drift.rules import load_codeowners
-
-    return load_codeowners(given.codeowners) if given.codeowners else None
 
 
 def _find_teams(names: Sequence[str], desired: Desired | None, row_options: RowOptions) -> dict[str, str]:

@@ -157,7 +157,7 @@ def _find_errors(resource: Resource) -> Iterator[str]:
             yield f"{key}: found {quote(value)}, wanted Delete or Retain"
         elif name == ALLOW_IN_USE and not _GROUP_COUNT.fullmatch(value):
             yield f'{key}: found {quote(value)}, wanted the number of groups that a refusal names, such as "2 groups"'
-        elif name in CONSENT_ANNOTATIONS and not _is_well_formed(value):
+        elif name in CONSENT_ANNOTATIONS and not all(map(_DIGEST.fullmatch, _split_digests(value))):
             yield f"{key}: found {quote(value)}, which allows nothing: wanted the digest in the refusal"
 
 
@@ -281,10 +281,6 @@ def _format_withheld(issue: Issue) -> str:
         return f": {words}" if words else ""
     words = describe_old_and_new(issue.withheld)
     return f" [{words}]" if words else ""
-
-
-def _is_well_formed(value: str) -> bool:
-    return all(_DIGEST.fullmatch(part) for part in _split_digests(value))
 
 
 def _risky_changes(plan: TopicPlan) -> Sequence[Change]:

@@ -123,13 +123,10 @@ def select_candidates(
 def find_holders(candidates: Iterable[Candidate], unreadable: Iterable[Resource], before: Collection[str]) -> set[str]:
     """Return the uids of the Topics that came first; an unreadable Topic keeps the claim that it had."""
     found = {each.uid for each in unreadable if each.uid in before}
+    lost = (Reason.RESOURCE_CONFLICT, Reason.NOT_ALLOWED)
     return found | {
-        each.resource.uid for each in candidates if not any(_is_lost_claim(issue) for issue in each.refusals)
+        each.resource.uid for each in candidates if not any(issue.reason in lost for issue in each.refusals)
     }
-
-
-def _is_lost_claim(issue: Issue) -> bool:
-    return issue.reason in (Reason.RESOURCE_CONFLICT, Reason.NOT_ALLOWED)
 
 
 def _resolve_conflicts(

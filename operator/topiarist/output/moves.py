@@ -135,7 +135,9 @@ def _format_throttles(status: MoveStatus, layout: TextLayout) -> Iterator[str]:
     kept = [each for each in status.throttles if each.now == each.ours]
     changed = [each for each in status.throttles if each.now != each.ours]
     if kept:
-        text = f"{format_count(len(kept), 'value')} of the batch set; before: {_summarize_before(kept)}"
+        count = sum(each.before is not None for each in kept)
+        before = f"{count} with a value of another client, which is put back" if count else "none"
+        text = f"{format_count(len(kept), 'value')} of the batch set; before: {before}"
         lines = layout.wrap(text)
         lines += [line for each in kept if layout.verbose for line in layout.wrap(f"{_name(each)}  {each.ours}")]
         yield from layout.format_section("throttle", lines)
@@ -151,11 +153,6 @@ def _format_throttles(status: MoveStatus, layout: TextLayout) -> Iterator[str]:
         if not any((other.entity, other.config) == (each.entity, each.config) for each in changed):
             text = f"{other.entity} {other.config} = {other.value}: not set by a batch of topiarist"
             yield from layout.format_text_section("throttle", text, YELLOW)
-
-
-def _summarize_before(throttles: Sequence[RecordedThrottle]) -> str:
-    count = sum(each.before is not None for each in throttles)
-    return f"{count} with a value of another client, which is put back" if count else "none"
 
 
 def _format_conclusion(status: MoveStatus) -> str:

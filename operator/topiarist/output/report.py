@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -153,7 +153,8 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
             detailed.append(outcome)
         else:
             condensed.setdefault(outcome.result, []).append(outcome.topic)
-    moved = _moves_by_topic(report)
+    done = {outcome.topic for outcome in report.outcomes_with(Result.DONE)}
+    moved = [topic.moves() for topic in report.plan.topics if topic.topic in done and topic.moves()]
     layout = replace(layout, action_column=choose_action_column(outcome.topic for outcome in detailed))
     if name := sanitize(report.plan.cluster):
         yield from (layout.colorize(part, BOLD) for part in layout.wrap(name, layout.width))
@@ -161,8 +162,8 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
         if names := condensed.get(result):
             yield from layout.format_section(f"{sign} {result.value}", layout.format_names(names), style)
     if moved:
-        count = format_count(sum(map(len, moved.values())), "partition")
-        copies = format_count(sum(len(move.added) for moves in moved.values() for move in moves), "replica")
+        count = format_count(sum(map(len, moved)), "partition")
+        copies = format_count(sum(len(move.added) for moves in moved for move in moves), "replica")
         text = f"{count} of {format_count(len(moved), 'topic')}, {copies} copied"
         yield from layout.format_section("+ moved", [text], GREEN)
     if made := [f"{topic.name} (by {topic.maker})" for topic in list_made(report)]:
@@ -182,12 +183,6 @@ def list_made(report: ReconcileReport) -> Sequence[ImpliedTopic]:
     """Return the topics without a manifest that the run made: all of them, as soon as it wrote one record."""
     is_written = report.outcomes_with(Result.DONE) or report.outcomes_with(Result.DIFFERS)
     return report.plan.implied_topics if is_written else ()
-
-
-def _moves_by_topic(report: ReconcileReport) -> Mapping[str, Sequence[ReplicaMove]]:
-    """Return the moves of each topic with only finished moves."""
-    done = {outcome.topic for outcome in report.outcomes_with(Result.DONE)}
-    return {topic.topic: topic.moves() for topic in report.plan.topics if topic.topic in done and topic.moves()}
 
 
 def _find_hints(outcomes: Iterable[Outcome]) -> Iterator[str]:

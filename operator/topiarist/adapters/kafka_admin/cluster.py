@@ -237,11 +237,8 @@ class KafkaCluster(Closable):
             if self._records_topic is None:
                 raise TopiaristError(Reason.NOT_OFFERED, topic_reader.NO_MOVES_WITHOUT_RECORDS)
             access = MoveAccess(self._session, self._move_reader(), self._open_records_to_write(), stop)
-            yield from carry_out(
-                plan,
-                lambda: Mover(access, plan, options).execute(),
-                lambda: Elector(access, plan, options).execute(),
-            )
+            mover, elector = Mover(access, plan, options), Elector(access, plan, options)
+            yield from carry_out(plan, mover.execute, elector.execute)
 
     def clear_moves(self) -> ClearedMoves | None:
         """Put the throttles of the last moves back, and delete their record."""

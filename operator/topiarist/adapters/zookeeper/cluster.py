@@ -115,11 +115,8 @@ class ZooKeeperCluster(Closable):
         from topiarist.planning.moves.ledger import carry_out
 
         access = MoveAccess(self._session, self._writer_settings, stop)
-        yield from carry_out(
-            plan,
-            lambda: Mover(access, plan, options).execute(),
-            lambda: Elector(access, plan, options).execute(),
-        )
+        mover, elector = Mover(access, plan, options), Elector(access, plan, options)
+        yield from carry_out(plan, mover.execute, elector.execute)
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of the controller on these topics."""

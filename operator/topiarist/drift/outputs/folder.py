@@ -112,7 +112,7 @@ def _cause_table(causes: Mapping[str, Any]) -> str:
             one["severity"],
             _format_names(one["topics"], one["topicCount"], "the whole cluster"),
             _format_names(one["clusters"], one["clusterCount"], ""),
-            _format_differences(one["differences"]),
+            list_first([*map(_format_difference, one["differences"])], _MAX_VALUES, separator="; "),
             escape_prose(one["effectReason"]),
             f"{one['findings']:,}",
         ]
@@ -135,10 +135,6 @@ def _other_critical_topics(causes: Mapping[str, Any]) -> str:
 def _format_names(names: Sequence[str], total: int, nameless: str, most: int = _MAX_VALUES) -> str:
     shown = [format_table_cell(name) if name else nameless for name in names[:most]]
     return list_first(shown, most, total=total)
-
-
-def _format_differences(differences: Sequence[Mapping[str, Any]]) -> str:
-    return list_first([*map(_format_difference, differences)], _MAX_VALUES, separator="; ")
 
 
 def _format_difference(one: Mapping[str, Any]) -> str:

@@ -87,17 +87,13 @@ def render_chunks(
     chunks are consumed. ``repairs`` are the commands that repair findings, by the value of ``--fix``, without
     the report, since it may be moved, and without a selection. ``between`` is the comparison of some clusters.
     """
-    document = build_document(summary, _read_accepted(accepted))
+    with accepted.open("rb") as file:
+        document = build_document(summary, [json.loads(line) for line in islice(file, _MAX_OTHER_ROWS)])
     shown = {one["id"] for one in (*document["causes"]["rows"], *document["first"])}
     matrix = plan.sanitize_texts(_between_document(between)) if between else None
     report = plan.encode_data(document | {"repairs": repairs, "between": matrix})
     rows = _encode_rows(findings, summary["findings"]["total"], causes, shown)
     yield from plan.render_chunks(_PARTS, {"report": report, "findings": plan.encode_rows(rows)})
-
-
-def _read_accepted(path: Path) -> list[FindingRow]:
-    with path.open("rb") as file:
-        return [json.loads(line) for line in islice(file, _MAX_OTHER_ROWS)]
 
 
 def _encode_rows(findings: Path, total: int, causes: Causes, shown: AbstractSet[str]) -> Iterator[Sequence[Any]]:

@@ -689,10 +689,11 @@ def test_moves_come_before_elections(kafka: FakeKafka, monkeypatch: pytest.Monke
 
     class Part:
         def __init__(self, name: str, *given: Any) -> None:
+            self.name = name
             made.append((name, *given))
 
         def execute(self) -> Iterator[str]:
-            yield made[-1][0]
+            yield self.name
 
     def stop() -> bool:
         return False

@@ -250,7 +250,7 @@ class Producer:
             return (0 if code == _DUPLICATE_SEQUENCE else code), answer
 
         what = f"cannot write records to {self._topic}"
-        return self._repeat(what, self._find_leader, send, _REPEATABLE_PRODUCE_CODES, times)
+        return self._repeat(what, lambda: self._session.leader(self._topic), send, _REPEATABLE_PRODUCE_CODES, times)
 
     def _end(self, *, is_commit: bool) -> None:
         def send(connection: Connection) -> tuple[int, Message]:
@@ -292,9 +292,6 @@ class Producer:
 
     def _find_coordinator(self) -> Connection:
         return self._session.coordinator(self._transactional_id)
-
-    def _find_leader(self) -> Connection:
-        return self._session.leader(self._topic)
 
     def _repeat(
         self,

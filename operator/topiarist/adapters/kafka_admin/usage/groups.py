@@ -179,7 +179,7 @@ MAX_GROUPS = 20_000
 """Groups that are read; of more, the other ones are unread."""
 
 _GROUPS_PER_REQUEST = 100
-_STATES_VERSION, _MANY_GROUPS_VERSION, _NAMES_VERSION = 4, 8, 9
+_MANY_GROUPS_VERSION, _NAMES_VERSION = 8, 9
 _GROUP_ID_NOT_FOUND = 69
 _EMPTY, _DEAD = "Empty", "Dead"
 _TYPES_OF_PROTOCOLS = (GroupType.SHARE, GroupType.STREAMS)
