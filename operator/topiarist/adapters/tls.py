@@ -435,7 +435,7 @@ def read_file(reference: SecretReference, max_bytes: int) -> bytes:
 
     Raises ``CredentialsInvalid``.
     """
-    if reference.secret:
+    if reference.secret and not reference.file:
         raise credentials_error(
             reference, "can be read by the operator in Kubernetes only", "use a file or an environment variable"
         )

@@ -514,4 +514,4 @@ def _write_secret_file(reference: SecretReference, secrets: SecretValues, folder
     fresh.touch(0o600)
     fresh.write_bytes(base64.b64decode(secrets[key]))
     fresh.replace(path)
-    return replace(reference, file=str(path), secret=None)
+    return replace(reference, file=str(path))

@@ -27,7 +27,8 @@ class SecretKeyRef(NamedTuple):
 class SecretReference(Struct, frozen=True):
     """A reference to one file, one environment variable or one key of a Secret, with its location in the manifest.
 
-    Only the operator can read a key of a Secret; an adapter that connects to ZooKeeper treats it as an error.
+    Only the operator can read a key of a Secret, and writes it to a ``file`` for the adapters. Their errors name the
+    Secret, and they refuse a key without a file.
     ``command`` is the name of an environment variable with a command that prints the secret.
     """
 

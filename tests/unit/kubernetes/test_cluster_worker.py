@@ -22,6 +22,7 @@ from support.kubernetes import resource_bodies
 from support.kubernetes.passes import spec_of
 from support.memory_cluster import MemoryCluster
 from topiarist.adapters import cel
+from topiarist.adapters.tls import build_ssl_context
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
@@ -932,7 +933,7 @@ def test_secrets_for_brokers_are_files_too(form: str, tmp_path: Path) -> None:
     assert secret_keys(cluster.access) == keys
     found = write_secret_files(cluster, {key: b64encode(key.key.encode()).decode() for key in keys}, tmp_path)
     assert {Path(each.file).read_text() for each in references(found)} == {key.key for key in keys}
-    assert [each.secret for each in references(found)] == [None] * len(keys)
+    assert {each.secret for each in references(found)} == keys
     for missing in keys:
         with pytest.raises(TopiaristError, match=f"no key {missing.key} in a Secret {missing.name}") as caught:
             write_secret_files(cluster, {key: "" for key in keys if key != missing}, tmp_path)
@@ -959,10 +960,20 @@ def test_secrets_lie_in_files_that_nobody_else_can_read(tmp_path: Path) -> None:
     """One for each, with what the Secret has, whatever mask there is."""
     found = write_secret_files(everything(), {key: b64encode(key.key.encode()).decode() for key in KEYS}, tmp_path)
     files = [Path(reference.file) for reference in references(found)]
-    assert [reference.secret for reference in references(found)] == [None] * len(KEYS)
     assert {path.read_text() for path in files} == {key.key for key in KEYS}
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
     assert sorted(tmp_path.iterdir()) == sorted(files)
+
+
+def test_errors_name_the_secret_and_not_its_file(tmp_path: Path) -> None:
+    """The file is in the operator's pod, in a folder with another name after each start: a status must not name it."""
+    found = write_secret_files(BROKERS["tls"][0], dict.fromkeys(TLS_KEYS, b64encode(b"junk").decode()), tmp_path)
+    assert found.kafka is not None
+    assert found.kafka.tls is not None
+    with pytest.raises(TopiaristError) as caught:
+        build_ssl_context(found.kafka.tls)
+    words = "spec.kafka.tls.ca.secretKeyRef: the key ca.crt of the Secret tls holds no certificate in PEM form"
+    assert caught.value.message.startswith(words)
 
 
 @pytest.mark.parametrize("missing", sorted(KEYS))
