@@ -204,13 +204,16 @@ def put(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def test_a_cluster_is_what_the_values_say(everything: dict[str, Any]) -> None:
-    """A Cluster equals its values with all digits.
+    """A Cluster equals its values with all digits, and has the class of its release unless it names one.
 
     A hook creates it while its kind is not yet installed, with the labels that let Helm adopt it.
     """
     clusters = {one["metadata"]["name"]: one for one in documents_of_kind(render(everything), "Cluster")}
     for name, wanted in everything["clusters"].items():  # as text: 6e3 is not 6000
-        assert json.dumps(clusters[name]["spec"], sort_keys=True) == json.dumps(wanted["spec"], sort_keys=True)
+        spec = {"class": everything["class"], **wanted["spec"]}
+        assert json.dumps(clusters[name]["spec"], sort_keys=True) == json.dumps(spec, sort_keys=True)
+    without = documents_of_kind(render({**everything, "class": ""}), "Cluster")
+    assert all("class" not in one["spec"] for one in without)
     found, wanted = clusters["prod-eu"], everything["clusters"]["prod-eu"]
     assert wanted["labels"].items() <= found["metadata"]["labels"].items()
     annotations = found["metadata"]["annotations"]
