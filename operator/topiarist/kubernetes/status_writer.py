@@ -323,7 +323,9 @@ def unusable_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[E
     """
     yield from annotation_events(resource, status)
     before, after = _find_ready_condition(resource.status), _find_ready_condition(status)
-    if after is None or after.get("reason") not in _UNUSABLE_REASONS:  # Strimzi's conditions may have none
+    reason = after.get("reason") if after else None  # Strimzi's conditions may have none
+    # A pass has the Events of a Topic that can be read, and an invalid Cluster has its own.
+    if after is None or reason not in _UNUSABLE_REASONS or (reason == Reason.INVALID_MANIFEST and not resource.errors):
         return
     compared = ("reason",) if after["reason"] == Reason.UNKNOWN_CLUSTER else ("reason", "message")
     # The message of an unknown cluster names all Clusters: each new one would yield an Event for every such Topic.
@@ -339,7 +341,7 @@ def left_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[Event
     names = {part["name"] for part in status.get("clusters", ())}
     for part in resource.status.get("clusters", ()):
         if "generation" in part and part["name"] not in names:
-            message = f"{part['name']}: the Topic no longer declares this cluster; its topic and record stay there"
+            message = f"{part['name']}: the Topic selects no Cluster of this name now; its topic and record stay there"
             yield Event("LeftCluster", message, warning=True)
 
 

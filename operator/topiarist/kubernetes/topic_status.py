@@ -18,7 +18,7 @@ from topiarist.kubernetes import approval
 from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
-from topiarist.kubernetes.resources import FINALIZER, Resource, error_texts
+from topiarist.kubernetes.resources import Resource, error_texts
 from topiarist.model.plan import Issue
 from topiarist.output.groups import describe_changes, list_field_changes
 from topiarist.output.text import plan as plan_
@@ -341,20 +341,26 @@ def _printer_columns(parts: Sequence[Status]) -> Status:
 def _removed_cluster_parts(
     resource: Resource, results: Collection[str], clusters: Collection[str], now: str
 ) -> Iterator[Status]:
-    """Yield the parts of removed clusters, for a Topic that selects no cluster.
+    """Yield the parts of clusters that a Topic still has, and that have no Cluster.
 
-    Such a Topic stays where it was applied: any Cluster that is created next would get its topic otherwise.
+    A Topic that selects no cluster stays where it was applied: any Cluster that is created next would get its topic
+    otherwise. A name in ``spec.clusters`` counts if the Topic has another cluster; without one, the Topic as a whole
+    is without a Cluster, and another release may have it.
     """
+    names, hint = resource.applied_clusters, _HINT_NAME_CLUSTERS
+    why = "the topic was applied there, and this Cluster was deleted"
     if resource.has_cluster_selection:
-        return
-    for name in resource.applied_clusters:
+        named = resource.declared_spec.get("clusters", ()) if results else ()
+        names, why = sorted({*named} - {*clusters}), "there is no such Cluster"
+        hint = "Create it, or remove it from spec.clusters"
+    for name in names:
+        if name in results:
+            continue
         part = resource.status_on(name)
-        if name not in results:
-            names = _format_cluster_names(clusters)
-            message = f"the topic was applied there, and this Cluster was deleted. {names}. {_HINT_NAME_CLUSTERS}"
-            refusals = _refusal_entries([Issue(Reason.UNKNOWN_CLUSTER, message)], part, now)
-            kept = {key: part[key] for key in _RETAINED_FIELDS if key in part and key != "moves"}
-            yield {"name": name, "state": SyncState.REFUSED.value, "refusals": refusals, **kept}
+        message = f"{why}. {_format_cluster_names(clusters)}. {hint}"
+        refusals = _refusal_entries([Issue(Reason.UNKNOWN_CLUSTER, message)], part, now)
+        kept = {key: part[key] for key in _RETAINED_FIELDS if key in part and key != "moves"}
+        yield {"name": name, "state": SyncState.REFUSED.value, "refusals": refusals, **kept}
 
 
 def _format_cluster_names(clusters: Collection[str]) -> str:
@@ -366,17 +372,17 @@ def _format_cluster_names(clusters: Collection[str]) -> str:
 def _topic_condition(resource: Resource, parts: Sequence[Status], clusters: Collection[str]) -> ReadyCondition:
     names = _format_cluster_names(clusters)
     if resource.errors:
-        return invalid_condition(error_texts(resource))
+        return invalid_condition(filter(None, (*error_texts(resource), _release_hint(resource))))
     if not parts:
         if resource.has_cluster_selection:
             message = f"no Cluster matches spec.clusters or spec.clusterSelector. {names}"
         elif not clusters:
             message = f"{names}: create one"
         else:
-            out = f"; or {approval.HINT_RETAIN}" if resource.deleting and FINALIZER in resource.finalizers else ""
-            message = f"spec.clusters names no Cluster, and there are several. {names}. {_HINT_NAME_CLUSTERS}{out}"
+            hints = "; or ".join(filter(None, (_HINT_NAME_CLUSTERS, _release_hint(resource))))
+            message = f"spec.clusters names no Cluster, and there are several. {names}. {hints}"
         return ReadyCondition(False, Reason.UNKNOWN_CLUSTER.value, message, stalled=True)
-    condition = _condition_from_parts(parts)
+    condition = _condition_from_parts(parts, is_paused=approval.is_paused(resource))
     if condition.ready and not resource.has_cluster_selection and len(clusters) > 1:
         where = ", ".join(part["name"] for part in parts)
         why = f"spec.clusters names no Cluster: the topic stays on {where}"
@@ -384,10 +390,16 @@ def _topic_condition(resource: Resource, parts: Sequence[Status], clusters: Coll
     return condition
 
 
-def _condition_from_parts(clusters: Sequence[Status]) -> ReadyCondition:
+def _release_hint(resource: Resource) -> str:
+    """Return how to end a deletion that waits for a cluster or a readable spec; empty if none waits."""
+    return approval.HINT_RETAIN if resource.deleting and not resource.is_released else ""
+
+
+def _condition_from_parts(clusters: Sequence[Status], *, is_paused: bool) -> ReadyCondition:
     """Return the ready condition of a Topic that has a part for each of its clusters.
 
-    The cluster with the worst state decides; a paused Topic has the status ``Unknown``.
+    The cluster with the worst state decides; a paused Topic has the status ``Unknown``. ``is_paused``: the Topic
+    itself is paused, and not only a Cluster.
     """
     worst = min((SyncState(part["state"]) for part in clusters), key=_SEVERITY_ORDER.index)
     affected = [part for part in clusters if part["state"] == worst]
@@ -395,6 +407,8 @@ def _condition_from_parts(clusters: Sequence[Status]) -> ReadyCondition:
     moving = _moving_condition(clusters)
     reason = refusals[0]["reason"] if refusals and worst not in _SELF_EXPLANATORY_STATES else worst.value
     message = _condition_message(worst, clusters, affected)
+    if worst is SyncState.PAUSED and not is_paused:
+        message = f"{message} on the Cluster"
     if worst is SyncState.MOVING and moving is not None:
         reason, message = moving.reason, moving.message
     held = worst is SyncState.MOVING and reason != MOVING
@@ -544,7 +558,7 @@ def _unread_cluster_part(name: str, resource: Resource, old: Status, error: Topi
     hopeless = error is not None and not error.reason.retryable
     status: dict[str, Any] = {"name": name, "state": (SyncState.REFUSED if hopeless else SyncState.WAITING).value}
     reason, message = (error.reason, error.message) if error else (Reason.NOT_SENT, "not reconciled yet")
-    status["refusals"] = _refusal_entries([Issue(reason, message)], old, now)
+    status["refusals"] = _refusal_entries([Issue(reason, message, hint=_release_hint(resource))], old, now)
     return status | {key: old[key] for key in _RETAINED_FIELDS if key in old}
 
 

@@ -92,7 +92,10 @@ def test_a_broken_policy_holds_back_what_it_is_for(
 
 
 def test_a_topic_without_a_cluster_says_so(place: SharedOperatorFixture) -> None:
-    """A Topic reports ``UnknownCluster`` if it names no existing Cluster, or names none while several exist."""
+    """A Topic reports ``UnknownCluster`` if it names a Cluster that does not exist, or names none while several exist.
+
+    Beside a Cluster that does not exist, it is applied to the others.
+    """
     other = place.in_namespace(place.namespace)
     other.name = f"{place.name}-other"
     other.declare_cluster()
@@ -118,6 +121,10 @@ def test_a_topic_without_a_cluster_says_so(place: SharedOperatorFixture) -> None
     other.delete_cluster()
     place.delete_topic("nobodys")
     place.declare_topic("lost", clusters=["nowhere", place.name])
+    place.wait_for(lambda: place.partition_count("lost") == 3, "it is applied where it can be")
+    refused = "nowhere: there is no such Cluster"
+    place.wait_for(lambda: refused in place.condition_message("lost"), "the name is refused")
+    place.declare_topic("lost", clusters=[place.name])
     place.wait_until_ready("lost")
     place.declare_topic("wide", replicationFactor=9)
     place.wait_for_conditions("wide", Ready=("False", "TooFewBrokers"), Stalled=("True", "TooFewBrokers"))

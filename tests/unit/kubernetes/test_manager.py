@@ -404,9 +404,9 @@ async def test_a_cluster_that_is_gone_lets_its_topics_go() -> None:
 
 
 @virtual_time
-async def test_a_removed_cluster_leaves_the_statuses_of_topics_that_have_another_one() -> None:
-    """The status of such a Topic names only the Clusters that exist, without another event, and without a pass over
-    one of them, which may take long.
+async def test_a_removed_cluster_is_refused_in_the_statuses_of_topics_that_have_another_one() -> None:
+    """Such a Topic shows that the Cluster does not exist, without another event, and without a pass over the other
+    one, which may take long.
     """
     orders = resource_bodies.topic("orders", clusters=["prod", "test"])
     world = World(resource_bodies.cluster(), resource_bodies.cluster("test"), orders)
@@ -425,7 +425,8 @@ async def test_a_removed_cluster_leaves_the_statuses_of_topics_that_have_another
     del world.server.kept["Cluster/prod"]
     world.store.remove(world.store.clusters["prod"])
     await asyncio.sleep(5)
-    assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["test"]
+    assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["test", "prod"]
+    assert world.server.reason("orders") == "UnknownCluster"
     answered.set()
     await world.stop()
 

@@ -502,7 +502,7 @@ def test_an_error_of_an_annotation_is_a_warning_once() -> None:
     ("before", "after", "reason"),
     [
         ({}, ready("UnknownCluster"), "UnknownCluster"),
-        ({}, ready("InvalidManifest"), "ValidationFailed"),
+        ({}, ready("InvalidManifest"), ""),
         ({}, ready("InvalidRule"), "InvalidRule"),
         ({}, ready("DataLoss"), ""),
         ({}, {}, ""),
@@ -515,12 +515,17 @@ def test_an_error_of_an_annotation_is_a_warning_once() -> None:
 def test_what_makes_a_resource_unusable_is_a_warning_once(
     before: Mapping[str, Any], after: Mapping[str, Any], reason: str
 ) -> None:
-    """A Topic that no pass includes and a Policy that withholds changes have one warning for each reason and text."""
+    """A Topic that no pass includes and a Policy that withholds changes have one warning for each reason and text.
+
+    A pass has the Events of a Topic that can be read, so an invalid spec there has none beside them.
+    """
     wanted = [Event(reason, "why", warning=True)] if reason else []
     assert [*unusable_events(with_status(resource_bodies.policy(), **before), after)] == wanted
     more = {**after, "annotations": ["x is not known"]}
     found = [*unusable_events(with_status(resource_bodies.policy(), **before), more)]
     assert found == [Event("InvalidAnnotation", "x is not known", warning=True), *wanted]
+    unread = resource_bodies.topic("orders", partitions="x")
+    assert [*unusable_events(unread, ready("InvalidManifest"))] == [Event("ValidationFailed", "why", warning=True)]
 
 
 @pytest.mark.parametrize(("result", "count"), [(Result.DONE, 1), (Result.UNCHANGED, 0), (Result.FAILED, 0)])
@@ -561,10 +566,13 @@ def test_moves_that_are_done_at_once_are_told() -> None:
 
 
 def test_a_cluster_that_a_topic_leaves_is_a_warning() -> None:
-    """A Topic that was applied on a cluster leaves its topic there; a cluster without a plan so far is no news."""
+    """A Topic that was applied on a cluster leaves its topic there; a cluster without a plan so far is no news.
+
+    The text also holds if the Cluster was deleted, and the Topic still names it.
+    """
     parts = [{"name": "eu", "generation": 1}, {"name": "us", "generation": 2}, {"name": "ap"}]
     topic = resource_bodies.topic("orders", status={"clusters": parts})
-    message = "us: the Topic no longer declares this cluster; its topic and record stay there"
+    message = "us: the Topic selects no Cluster of this name now; its topic and record stay there"
     assert [*left_events(topic, {"clusters": [{"name": "eu"}]})] == [Event("LeftCluster", message, warning=True)]
     assert len([*left_events(topic, {})]) == 2
     assert [*left_events(resource_bodies.topic("orders"), {})] == []

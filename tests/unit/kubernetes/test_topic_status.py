@@ -478,12 +478,13 @@ def test_an_observed_difference_is_not_as_asked() -> None:
 
 
 def test_what_is_paused_says_so_whatever_stands_against_it() -> None:
-    """A paused Topic reports the pause first, also beside refusals."""
-    topic = resource_bodies.topic("orders")
-    status = status_of(topic, {"prod": make_result(topic, SyncState.PAUSED, Reason.DATA_LOSS)})
-    assert told(status) == STANDINGS[SyncState.PAUSED]
-    assert "topiarist.dev/paused" in by_type(status)["Ready"]["message"]
-    assert status["clusters"][0]["refusals"][0]["reason"] == "DataLoss"
+    """A paused Topic reports the pause first, also beside refusals, and the resource with the annotation."""
+    for meta, where in ((PAUSED, ""), ({}, " on the Cluster")):
+        topic = resource_bodies.topic("orders", meta=meta)
+        status = status_of(topic, {"prod": make_result(topic, SyncState.PAUSED, Reason.DATA_LOSS)})
+        assert told(status) == STANDINGS[SyncState.PAUSED]
+        assert by_type(status)["Ready"]["message"] == f"prod: not changed while topiarist.dev/paused is set{where}"
+        assert status["clusters"][0]["refusals"][0]["reason"] == "DataLoss"
 
 
 def test_refusals_are_told_with_what_to_do() -> None:
@@ -648,15 +649,22 @@ def test_many_clusters_are_counted() -> None:
     assert "c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 and 3 more." in by_type(status)["Ready"]["message"]
 
 
-def test_a_deletion_that_waits_for_a_name_says_how_to_let_go() -> None:
-    """A deletion without a known cluster keeps the finalizer, and the message names the annotation that removes it."""
+@pytest.mark.parametrize("cause", ["no name", "unreachable", "unreadable"])
+def test_a_deletion_that_waits_says_how_to_let_go(cause: str) -> None:
+    """A deletion keeps the finalizer without a known cluster, while the cluster cannot be read, and while the Topic
+    cannot be read; the message names the annotation that removes it.
+    """
     going = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
-    topic = resource_bodies.topic("orders", deletionPolicy="Delete", meta=going)
-    message = by_type(status_of(topic, {}, clusters=("a", "b")))["Ready"]["message"]
-    assert 'topiarist.dev/retain: "true"' in message
+
+    def message(meta: Mapping[str, Any]) -> str:
+        partitions = "x" if cause == "unreadable" else 3
+        topic = resource_bodies.topic("orders", deletionPolicy="Delete", partitions=partitions, meta=meta)
+        found = topic_status(topic, {"a": None} if cause == "unreachable" else {}, {"a": AWAY}, PRESENT, ("a", "b"))
+        return str(by_type(found)["Ready"]["message"])
+
+    assert 'topiarist.dev/retain: "true"' in message(going)
     for meta in ({"finalizers": [FINALIZER]}, {**going, "finalizers": []}):
-        topic = resource_bodies.topic("orders", deletionPolicy="Delete", meta=meta)
-        assert "retain" not in by_type(status_of(topic, {}, clusters=("a", "b")))["Ready"]["message"]
+        assert "retain" not in message(meta)
 
 
 def test_a_topic_that_stays_where_it_was_applied_says_so() -> None:
@@ -699,6 +707,21 @@ def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
         assert applied_clusters(leaving, {name: make_result(topic, state)}) == ["a"]
     named = resource_bodies.topic("orders", clusters=["b"], status=status, meta={"uid": topic.uid, "generation": 2})
     assert [part["name"] for part in status_of(named, {"b": make_result(named, SyncState.SYNCED)})["clusters"]] == ["b"]
+
+
+def test_a_name_without_a_cluster_is_refused() -> None:
+    """A Topic that names a Cluster that does not exist is not ready, as on the command line, also if its other Clusters
+    are as declared. A Topic without any Cluster has no part of one, so that another release may have it.
+    """
+    topic = resource_bodies.topic("orders", clusters=["eu", "prod", "us"])
+    status = status_of(topic, {"prod": make_result(topic, SyncState.SYNCED)}, clusters=("eu", "prod"))
+    assert told(status) == ("False", "False", "True", "UnknownCluster")
+    assert by_type(status)["Ready"]["message"] == (
+        "us: there is no such Cluster. Clusters in the operator's namespace: eu, prod. "
+        "Create it, or remove it from spec.clusters"
+    )
+    assert [(part["name"], part["state"]) for part in status["clusters"]] == [("prod", "Synced"), ("us", "Refused")]
+    assert status_of(topic, {}, clusters=("ap",))["clusters"] == []
 
 
 @pytest.mark.parametrize("state", SyncState)
