@@ -431,7 +431,8 @@ def judge(
         elif any(_has_no_answer(each, now) for each in members):
             found |= {each.key: Verdict(_renamed_issue(each), may_tell=True, is_ours=True) for each in members}
         else:
-            first = _choose_first(members)
+            # The KafkaTopic that is asked is one that was asked already, or the oldest.
+            first = min(members, key=lambda each: (_is_foreign(each), each.age_key))
             issue = _taking_over_issue(first)
             found |= {each.key: Verdict(issue, may_tell=each is first) for each in members}
     return found
@@ -481,11 +482,6 @@ def _is_foreign(resource: Resource) -> bool:
 def _has_no_answer(resource: Resource, now: datetime) -> bool:
     asked_at = resource.told_at if resource.foreign_at else resource.created
     return not _is_foreign(resource) and _seconds_since(asked_at, now) >= ANSWER_S
-
-
-def _choose_first(members: Sequence[Resource]) -> Resource:
-    """Return the KafkaTopic that is asked: one that was asked already, or the oldest."""
-    return min(members, key=lambda each: (_is_foreign(each), each.age_key))
 
 
 def _seconds_since(time: str, now: datetime) -> float:

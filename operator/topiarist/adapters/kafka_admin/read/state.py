@@ -239,7 +239,8 @@ def _read_topics(
             if name not in configs or name not in before.topics or not is_unchanged(before.topics[name], topic)
         }
         kept = {name: config for name, config in configs.items() if name in after.topics}
-        configs = {**kept, **_read_configs(session, connection, changed)}
+        found = read_overrides(session, connection, sorted(changed))
+        configs = {**kept, **{name: config for name, config in found.items() if config is not None}}
         before = after
         if not changed and not moved and configs.keys() == after.topics.keys():
             return _Topics(after, watch, configs, known)
@@ -256,11 +257,6 @@ def _is_as_before(topic: TopicMetadata, previous: TopicState) -> bool:
         and tuple(topic.partitions) == previous.partition_ids
         and all(each.replicas == was for each, was in zip(topic.partitions.values(), previous.replicas, strict=True))
     )
-
-
-def _read_configs(session: Session, connection: Connection, topics: Mapping[str, TopicMetadata]) -> _Configs:
-    found = read_overrides(session, connection, sorted(topics))
-    return {name: config for name, config in found.items() if config is not None}
 
 
 def _require_configs(configs: _Configs) -> None:

@@ -24,7 +24,7 @@ from topiarist.adapters.zookeeper.connection.session import translate_errors
 from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.moves.mover import KRAFT_REASONS
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
-from topiarist.adapters.zookeeper.read.cluster_metadata import read_request_and_write_block
+from topiarist.adapters.zookeeper.read.cluster_metadata import REQUEST_AND_WRITE_BLOCK, decode_request_and_write_block
 from topiarist.adapters.zookeeper.write import transaction
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
@@ -153,7 +153,7 @@ class Elector:
             return None
         if not isinstance(request, Znode):
             raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {paths.ELECTION_REQUEST}")
-        _, block = read_request_and_write_block(self._session)
+        _, block = decode_request_and_write_block(self._session, read_znodes(self._session, REQUEST_AND_WRITE_BLOCK))
         if block.reason in KRAFT_REASONS:
             message = f"{block.message}; {paths.ELECTION_REQUEST} is in place, and is not carried out any more"
             raise TopiaristError(block.reason, message)

@@ -257,18 +257,16 @@ REQUEST_AND_WRITE_BLOCK = (
     paths.MIGRATION,
     paths.FREEZE,
 )
-"""The paths that ``read_request_and_write_block`` reads."""
-
-
-def read_request_and_write_block(session: Session) -> tuple[ReassignmentRequest, WriteBlock]:
-    """Read the reassignment request, and the reason why nothing may be written now, in one read."""
-    return decode_request_and_write_block(session, [*read_znodes(session, REQUEST_AND_WRITE_BLOCK)])
+"""The paths of the reassignment request, and of what says whether something may be written, for one read."""
 
 
 def decode_request_and_write_block(
     session: Session, answers: Iterable[Znode | ReadFailure]
 ) -> tuple[ReassignmentRequest, WriteBlock]:
-    """Decode the znodes at ``REQUEST_AND_WRITE_BLOCK``; raise ``NoPermission`` if one could not be read."""
+    """Return the reassignment request, and the reason why nothing may be written now.
+
+    ``answers`` are the znodes at ``REQUEST_AND_WRITE_BLOCK``. Raises ``NoPermission`` if one could not be read.
+    """
     nodes = dict(zip(REQUEST_AND_WRITE_BLOCK, answers, strict=True))
     _require_permission(session, nodes)
     znodes = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
