@@ -8,7 +8,7 @@ is deleted: a consumer may have joined, and a producer may have written, since t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from msgspec.structs import replace
 
@@ -130,9 +130,8 @@ def _deletes(topic: TopicPlan) -> bool:
 
 
 def _is_same_topic(name: str, earlier: ClusterState, state: ClusterState) -> bool:
-    before: Mapping[str, object] = earlier.topics
     one, other = earlier.topics.get(name), state.topics.get(name)
-    if name not in before or one is None or other is None:
+    if one is None or other is None:
         return False
     return one.topic_id == other.topic_id if one.topic_id and other.topic_id else one.identity == other.identity
 
