@@ -85,7 +85,7 @@ def shorten_list(items: Sequence[object], most: int = 20) -> str:
 
 
 def list_first(
-    items: Sequence[object], most: int, noun: str = "", *, total: int | None = None, separator: str = ", "
+    items: Sequence[object], most: int = 10, noun: str = "", *, total: int | None = None, separator: str = ", "
 ) -> str:
     """Return the first ``most`` items as a list for a message, and how many more there are: ``a, b and 3 more``.
 

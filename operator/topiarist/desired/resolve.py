@@ -137,9 +137,6 @@ def _parse_requirement(text: str) -> LabelSelectorRequirement:
 SELECTED_BY_LABEL = "(by label)"
 """Placeholder name for the clusters that a selector would match if their documents were known."""
 
-MAX_LISTED = 10
-"""Clusters that a message lists by name."""
-
 
 class Desired(Struct, frozen=True):
     """The specs of a run for each cluster, sorted by topic, and the ``unselected`` topics that have manifests.
@@ -210,7 +207,7 @@ class _Resolver(Struct, eq=False):
             return None
         if len(self.active_clusters) == 1:
             return tuple(self.active_clusters)
-        names = list_first(sorted(self.active_clusters), MAX_LISTED)
+        names = list_first(sorted(self.active_clusters))
         self._add_error(
             manifest,
             (),
@@ -327,7 +324,7 @@ def unknown_cluster_hint(name: str, clusters: Collection[str]) -> str:
     known = sorted(filter(None, clusters))
     if not known:
         return "add the Cluster document to the paths, or give it with --clusters or --platform"
-    listed = f"the clusters of this run are: {list_first(known, MAX_LISTED)}"
+    listed = f"the clusters of this run are: {list_first(known)}"
     suggestion = did_you_mean(name, known)
     return f"{suggestion} {listed[0].upper()}{listed[1:]}" if suggestion else listed
 

@@ -439,8 +439,7 @@ class Manager:
         The status of a KafkaTopic that another operator has never says what was posted.
         """
         warnings = [*status_writer.unusable_events(topic, status), *status_writer.left_events(topic, status)]
-        is_told = settled and topic.kind != KAFKA_TOPIC
-        posted = () if is_told else self._emitted_warnings.get(topic.key, ())
+        posted = self._emitted_warnings.get(topic.key, ())
         if topic.kind == KAFKA_TOPIC:
             warnings += [event for event in found if event.warning]
             found = [event for event in found if not event.warning]

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from topiarist.adapters.manifests import files, loader
 from topiarist.adapters.manifests.loader import InvalidDocument, Loaded, find_documents
 from topiarist.desired import parse
-from topiarist.desired.resolve import MAX_LISTED, Desired, resolve, select_with_groups, unknown_cluster_hint
+from topiarist.desired.resolve import Desired, resolve, select_with_groups, unknown_cluster_hint
 from topiarist.desired.shared_specs import duplicate_document_errors, index_clusters
 from topiarist.errors import Diagnostic, InvalidManifests, Reason, TopiaristError
 from topiarist.filters.chain import PlanFilter, PolicyResult, apply_filters, keep_all, limit_moves
@@ -310,7 +310,7 @@ def _has_all_clusters(settings: RunSettings, clusters: Mapping[str, ClusterSpec]
 def _report_desired(desired: Desired, settings: RunSettings, listener: RunListener) -> None:
     """Report topics that are ignored, patterns of options that match none, and all warnings."""
     if desired.skipped_count:
-        names = list_first([*filter(None, desired.clusters)], MAX_LISTED) or "this cluster"
+        names = list_first([*filter(None, desired.clusters)]) or "this cluster"
         listener.on_message(f"ignored {format_count(desired.skipped_count, 'topic')} for clusters other than {names}")
     report_unmatched_patterns(desired.topics, settings, listener)
     listener.on_warnings(desired.warnings)
@@ -484,7 +484,7 @@ def _build_clusters(
     documents = [parse.parse_cluster_spec(manifest) for manifest in manifests if manifest.kind == "Cluster"]
     clusters, errors = index_clusters(documents)
     if settings.address_option and len(clusters) > 1:
-        names = list_first(sorted(clusters), MAX_LISTED)
+        names = list_first(sorted(clusters))
         raise WrongSettings(f"{settings.address_option} is for a single cluster, found {len(clusters)}: {names}")
     if not clusters:
         if not settings.address_option and not settings.snapshot and not offline:

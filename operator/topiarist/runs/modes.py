@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from topiarist import reconcile
 from topiarist.adapters.saved_plans import decode
-from topiarist.desired.resolve import MAX_LISTED
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import filter_unapproved, withhold_split_groups
 from topiarist.filters.review import already_satisfied, filter_unreviewed, recheck_saved_plan
@@ -341,7 +340,7 @@ def match_clusters(
     if len(names) == len(clusters) == 1 and "" in (*names, *clusters):
         clusters = dict(zip(names, clusters.values(), strict=True))
     elif settings.address_option and len(names) > 1:
-        listed = list_first([*names], MAX_LISTED)
+        listed = list_first([*names])
         address = f"{settings.address_option} is the address of one cluster"
         raise WrongSettings(f"{address}, and {source} has {len(names)}: {listed}")
     require_known_clusters(names, clusters, source)
@@ -357,8 +356,8 @@ def require_known_clusters(
 ) -> None:
     """Raise ``TopiaristError`` (UnknownCluster) if the run has no cluster for one of the names in a file."""
     if unknown := [name or "without a name" for name in names if name not in clusters]:
-        known = list_first([*filter(None, clusters)], MAX_LISTED) or "one without a name"
-        missing = list_first(unknown, MAX_LISTED)
+        known = list_first([*filter(None, clusters)]) or "one without a name"
+        missing = list_first(unknown)
         message = f"{source} is for cluster {missing}, which is not a cluster of this run; it has {known}"
         raise TopiaristError(Reason.UNKNOWN_CLUSTER, message, "give its Cluster document with --clusters")
 

@@ -43,9 +43,6 @@ _FIRST_KIND, _OTHER_KINDS = "cluster", ("topic", "record", "usage")
 _MAX_ERRORS_OF_ROW = 5
 """Errors of one row in a message."""
 
-_MAX_LISTED = 10
-"""Clusters that a message lists by name."""
-
 
 class RowError(Exception):
     """A line that is not a row, or a row at the wrong position; the message says what was found and wanted."""
@@ -264,7 +261,7 @@ class SnapshotFiles:
         """
         file = self._files.get(spec.name)
         if file is None:
-            available = list_first([*map(_describe_cluster, sorted(self._files))], _MAX_LISTED)
+            available = list_first([*map(_describe_cluster, sorted(self._files))])
             raise unusable_snapshot_error(
                 f"{printable_path(self._path)} has no snapshot of {_describe_cluster(spec.name)}", f"it has {available}"
             )
