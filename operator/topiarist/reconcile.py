@@ -21,6 +21,7 @@ from topiarist.planning.builder import find_impossible, find_placed_by_brokers
 from topiarist.planning.moves.gate import withhold_unhealthy_moves
 from topiarist.planning.moves.topic import add_elections, find_candidates, has_moves, only_moves, without_moves
 from topiarist.planning.planner import make_plan
+from topiarist.text import format_count
 
 
 def read_and_plan(
@@ -127,9 +128,10 @@ def require_all_topics_planned(plan: Plan, topics: Sequence[TopicSpec]) -> Plan:
     # A topic that a mistake of ours drops would look unchanged; the counts show it before anything is written.
     if len(planned) + plan.unchanged == len(topics) and len(desired.intersection(planned)) == len(planned):
         return plan
+    found = format_count(len(planned) + plan.unchanged, "topic")
     raise TopiaristError(
         Reason.INCOMPLETE,
-        f"found results for {len(planned) + plan.unchanged:,} topics, wanted one for each of {len(topics):,}",
+        f"found results for {found}, wanted one for each of {len(topics):,}",
         "this is a defect in topiarist, please report it",
     )
 

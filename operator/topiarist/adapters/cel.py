@@ -17,8 +17,10 @@ from typing import Any
 from msgspec import Struct
 
 from topiarist.errors import missing_packages_error
+from topiarist.model.plan import MoveReplicas
 from topiarist.model.policy import (
     CHANGE_VARIABLES,
+    SHORT_MOVE,
     TOPIC_VARIABLES,
     CelBindings,
     CelType,
@@ -27,6 +29,7 @@ from topiarist.model.policy import (
     RuleError,
     RuleSubject,
 )
+from topiarist.schema.check import did_you_mean
 from topiarist.text import format_count, printable, quote
 
 try:
@@ -52,7 +55,13 @@ _ERROR = re.compile(r"ERROR: <input>:(?P<line>-?\d+):(?P<column>-?\d+): (?P<word
 _STATUS = re.compile(r"^[A-Z_]+: |(?: \(in container ''\))?(?: \[[A-Z_]+\])?$")
 _EXPECTED = re.compile(r" expecting \{.*")
 _MISSING = re.compile(r"Key not found in map : (?P<key>.*)")
-_SHORT_KIND = re.compile(r"""(?P<start>\bchange\.kind\s*[!=]=\s*)(?P<quote>["'])move(?P=quote)""")
+_TEXT = r"""(?:"[^"\\]*"|'[^'\\]*')"""
+_NAMES = "|".join(re.escape(name) for name, variable in CHANGE_VARIABLES.items() if variable.values)
+_COMPARISON = re.compile(
+    rf"(?:(?P<before>{_TEXT})\s*(?:[!=]=|in)\s*)?\b(?P<name>{_NAMES})\b"
+    rf"(?:\s*(?:[!=]=\s*|in\s*\[\s*)(?P<after>{_TEXT}(?:\s*,\s*{_TEXT})*))?"
+)
+"""A variable with a closed set of values, and the texts with which an expression compares it."""
 _UNKNOWN = re.compile(r"undeclared reference to '(?P<name>[^']+)'")
 
 _TYPES = {
@@ -100,9 +109,7 @@ class CelRuleEvaluator:
             return error
         try:
             expression = self._environments[rule.subject].compile(rule.expression)
-            if (
-                long := _SHORT_KIND.sub(r"\g<start>\g<quote>MoveReplicas\g<quote>", rule.expression)
-            ) != rule.expression:
+            if (long := _COMPARISON.sub(_expand_short_move, rule.expression)) != rule.expression:
                 # After the expression itself, so that an error has the position in the user's text.
                 expression = self._environments[rule.subject].compile(long)
         except RuntimeError as error:
@@ -110,6 +117,12 @@ class CelRuleEvaluator:
         if expression.return_type() != cel.Type.BOOL:
             kind = expression.return_type().name().lower()
             return RuleError(f"evaluates to {kind}, wanted true or false", "compare the value with another one")
+        for comparison in _COMPARISON.finditer(rule.expression):
+            values = CHANGE_VARIABLES[comparison["name"]].values
+            for text in _compared_texts(comparison):
+                if text not in values:
+                    message = f"compares {comparison['name']} with {quote(text)}, wanted {', '.join(values)}"
+                    return RuleError(message, did_you_mean(text, values))
         return _CompiledRule(rule, expression)
 
     def evaluate(self, rules: Iterable[Rule], facts: CelBindings) -> Iterator[tuple[Rule, RuleError | None]]:
@@ -144,6 +157,17 @@ _VARIABLES: Mapping[RuleSubject, Mapping[str, CelVariable]] = {
     RuleSubject.CHANGE: CHANGE_VARIABLES,
 }
 _PASSED = RuleError("")
+
+
+def _compared_texts(comparison: re.Match[str]) -> Iterator[str]:
+    for side in filter(None, comparison.group("before", "after")):
+        yield from (text[1:-1] for text in re.findall(_TEXT, side))
+
+
+def _expand_short_move(comparison: re.Match[str]) -> str:
+    if comparison["name"] != "change.kind":
+        return comparison[0]
+    return re.sub(rf"""(["']){SHORT_MOVE}\1""", rf"\1{MoveReplicas.__name__}\1", comparison[0])
 
 
 def _evaluate_expression(expression: Any, activation: Any) -> RuleError | None:

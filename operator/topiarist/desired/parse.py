@@ -489,8 +489,12 @@ def _broker_config_origin(cluster: ClusterSpec, name: str) -> ValueOrigin:
 def spec_warnings(spec: TopicSpec) -> Iterator[Diagnostic]:
     """Yield a warning for each config key that Kafka has deprecated or dropped, and for segments that are too small.
 
-    Without a declared version of Kafka, also for ``min.insync.replicas`` that a version before 3.7 would not cap.
+    Also for an internal topic, unless it is only observed. Without a declared version of Kafka, also for
+    ``min.insync.replicas`` that a version before 3.7 would not cap.
     """
+    if (owner := spec.cluster.internal_owner(spec.topic)) and not spec.observe_only:
+        message = f"{spec.topic}: {owner}'s own topic, which apply neither creates, changes nor deletes"
+        yield _make_diagnostic(find_origin(spec, "topicName"), message, spec.cluster.internal_hint(spec.topic))
     version = spec.cluster.config_rules.newest_version()
     for key in config_rules.DEPRECATED_CONFIGS & spec.config.keys():
         if message := config_rules.deprecation_message(key, version):

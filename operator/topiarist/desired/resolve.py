@@ -63,8 +63,9 @@ def _find_differences(group: str, cluster: str, specs: list[TopicSpec]) -> Itera
             continue
         place, first_place = (find_origin(each, _size_field(each)).locate() for each in (spec, specs[0]))
         where = f" on cluster {cluster}" if cluster else ""
-        message = f"{spec.topic}: found {spec.partitions} partitions{where}, wanted {specs[0].partitions} as for "
-        message += f"{specs[0].topic} at {first_place}: both are in coPartitionGroup {group}"
+        found = f"found {format_count(spec.partitions or 0, 'partition')}{where}, wanted {specs[0].partitions}"
+        message = f"{spec.topic}: {found} as for {specs[0].topic} at {first_place}"
+        message += f": both are in coPartitionGroup {group}"
         if place:
             yield Diagnostic(place, message, "give all topics of the group the same number, or take this one out of it")
 

@@ -355,7 +355,7 @@ def _split(topic: TopicPlan, rest: list[ReplicaMove]) -> _Limited:
 def _make_issue(max_copies: int, rest: list[ReplicaMove]) -> Issue:
     copies = sum(len(move.added) for move in rest)
     replicas, partitions = format_count(copies, "replica"), format_count(len(rest), "partition")
-    message = f"{replicas} of {partitions} remain to be copied: --max-moves is {max_copies}"
+    message = f"{replicas} of {partitions} left to copy: --max-moves is {max_copies}"
     hint, first = "run again for the next ones", len(rest[0].added)
     if first > max_copies:
         hint = f"pass at least --max-moves {first}: partition {rest[0].partition} of {rest[0].topic} needs that many"

@@ -25,7 +25,15 @@ from topiarist.errors import Location, TopiaristError
 from topiarist.kafka import config_rules
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.config_values import check_value, is_equivalent
-from topiarist.kafka.types import INTERNAL_TOPICS, LAST_ZOOKEEPER_VERSION, LONG_MAX, KafkaVersion, format_version
+from topiarist.kafka.types import (
+    FIRST_KRAFT_VERSION,
+    INTERNAL_TOPICS,
+    LAST_ZOOKEEPER_VERSION,
+    LONG_MAX,
+    ClusterMode,
+    KafkaVersion,
+    format_version,
+)
 from topiarist.model.access import KafkaAccess
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin, find_origin
 from topiarist.model.state import GIVEN, AllowedOperations, Capabilities, ClusterState, ReadError, Support
@@ -177,7 +185,8 @@ class ClusterCheck(Struct, frozen=True):
             yield Advice(("clusterId",), self.cluster_id, "another cluster at this address then ends the run")
         if state and spec.version is None and state.known_configs is None:
             why = "the release of the brokers, this or a later one: they were not asked for their configs"
-            yield Advice(("kafkaVersion",), format_version(state.min_version), why)
+            oldest = FIRST_KRAFT_VERSION if state.mode is ClusterMode.KRAFT else state.min_version
+            yield Advice(("kafkaVersion",), format_version(max(state.min_version, oldest)), why)
 
     def _find_ways(self) -> Iterator[Advice]:
         access, found = self.cluster.access, self.capabilities

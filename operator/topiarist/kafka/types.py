@@ -47,6 +47,9 @@ MIN_KAFKA_VERSION, MAX_KAFKA_VERSION = KAFKA_VERSIONS[0], KAFKA_VERSIONS[-1]
 LAST_ZOOKEEPER_VERSION: KafkaVersion = (3, 9)
 """The newest Kafka version with ZooKeeper mode."""
 
+FIRST_KRAFT_VERSION: KafkaVersion = (3, 3)
+"""The oldest supported Kafka version with KRaft mode."""
+
 Replicas = tuple[int, ...]
 """The broker ids of one partition; the first is the preferred leader."""
 

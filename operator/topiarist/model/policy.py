@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct, field
 
 from topiarist.errors import FieldPath, Location, Reason
 from topiarist.kafka.types import matches_any
-from topiarist.model.plan import Issue
+from topiarist.model.moves import MoveKind
+from topiarist.model.plan import Change, Issue, Nudge, ReleaseOwnership, Risk
 from topiarist.model.spec import ClusterSpec, Limit, Source, TopicSpec, ValueOrigin, has_labels
+from topiarist.model.usage import UsageState
 
 
 class RuleError(Struct, frozen=True):
@@ -41,10 +43,11 @@ class CelType(str, Enum):
 
 
 class CelVariable(Struct, frozen=True):
-    """A variable's type and its description in the reference documentation."""
+    """A variable's type and its description in the reference documentation; ``values`` are all its values, if few."""
 
     type: CelType
     description: str
+    values: tuple[str, ...] = ()
 
 
 TOPIC_VARIABLES: dict[str, CelVariable] = {
@@ -72,6 +75,11 @@ TOPIC_VARIABLES: dict[str, CelVariable] = {
 }
 """The variables of rules about topics."""
 
+SHORT_MOVE = "move"
+"""A short name of ``MoveReplicas`` in comparisons."""
+
+_KINDS_WITHOUT_SPEC = ReleaseOwnership, Nudge  # no rule applies to a topic without a spec
+_USAGE_STATES = tuple(state.value for state in UsageState)
 
 CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
     "cluster.brokers": CelVariable(CelType.INT, "Brokers that are registered."),
@@ -79,8 +87,11 @@ CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
         CelType.STRING,
         "`CreateTopic`, `AddPartitions`, `MoveReplicas`, `UpdateConfig`, `ElectLeaders`, `DeleteTopic` or "
         "`TakeOwnership`; in a comparison, `move` is short for `MoveReplicas`.",
+        (*(kind.__name__ for kind in get_args(Change) if kind not in _KINDS_WITHOUT_SPEC), SHORT_MOVE),
     ),
-    "change.risk": CelVariable(CelType.STRING, "`Safe`, `Disruptive` or `DataLoss`."),
+    "change.risk": CelVariable(
+        CelType.STRING, "`Safe`, `Disruptive` or `DataLoss`.", tuple(risk.label for risk in Risk)
+    ),
     "change.explanation": CelVariable(CelType.STRING, "Why the risk is not `Safe`; empty if it is."),
     "change.keys": CelVariable(CelType.LIST, "Config keys that are set, changed or removed."),
     "change.copies": CelVariable(CelType.INT, "Replicas that a move copies; 0 for other changes."),
@@ -88,7 +99,9 @@ CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
         CelType.INT, "Partitions that a move gives another list; 0 for other changes."
     ),
     "change.reasons": CelVariable(
-        CelType.LIST, "Reasons of a move, as in `spec.moves.allow` of the `Cluster`; empty for other changes."
+        CelType.LIST,
+        "Reasons of a move, as in `spec.moves.allow` of the `Cluster`; empty for other changes.",
+        tuple(kind.value for kind in MoveKind),
     ),
     "change.before.partitions": CelVariable(CelType.INT, "Partitions on the cluster; 0 if the topic does not exist."),
     "change.before.replicationFactor": CelVariable(
@@ -103,8 +116,12 @@ CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
     ),
     "change.bytesCopied": CelVariable(CelType.INT, "Bytes that the change copies now; -1 if unknown."),
     "topic.usage.known": CelVariable(CelType.BOOL, "Whether the usage of the topic was read."),
-    "topic.usage.written": CelVariable(CelType.STRING, "`Used`, `NotSeen` or `Unknown`: whether it is written."),
-    "topic.usage.read": CelVariable(CelType.STRING, "`Used`, `NotSeen` or `Unknown`: whether a group reads it."),
+    "topic.usage.written": CelVariable(
+        CelType.STRING, "`Used`, `NotSeen` or `Unknown`: whether it is written.", _USAGE_STATES
+    ),
+    "topic.usage.read": CelVariable(
+        CelType.STRING, "`Used`, `NotSeen` or `Unknown`: whether a group reads it.", _USAGE_STATES
+    ),
     "topic.usage.readers": CelVariable(CelType.INT, "Members of groups that read it now."),
     "topic.usage.groups": CelVariable(CelType.INT, "Groups with members or committed offsets."),
     "topic.usage.daysSinceWritten": CelVariable(CelType.INT, "Days since the last observed write; -1 if none."),

@@ -341,6 +341,10 @@ class ClusterSpec(Struct, frozen=True, dict=True):
         records = self.kafka.records if self.kafka else None
         return "topiarist" if topic in (DEFAULT_RECORDS_TOPIC.name, records and records.name) else ""
 
+    def internal_hint(self, topic: str) -> str:
+        """Return what to do with the manifest of an internal topic; empty for other topics."""
+        return f"leave it to {owner}: remove it from the manifests" if (owner := self.internal_owner(topic)) else ""
+
 
 class TopicSpec(Struct, frozen=True):
     """The desired state of one topic on one cluster, with defaults and overrides merged in.

@@ -93,7 +93,7 @@ def format_diagnostics(
             text = f"{message}\n{hint}" if hint else message
             lines.append(_format_command(level, _relative_location(place, root), "topiarist", text))
     if suppressed_count:
-        lines.append(_format_command(ERROR, _NO_LOCATION, "topiarist", f"{suppressed_count:,} more errors"))
+        lines.append(_format_command(ERROR, _NO_LOCATION, "topiarist", format_count(suppressed_count, "more error")))
     return "".join(lines)
 
 
@@ -228,7 +228,7 @@ def to_sarif(
         "results": list(_build_results(results, rules, root)),
     }
     if suppressed_count:
-        text = f"{suppressed_count:,} more errors were counted and not kept."
+        text = f"not kept, only counted: {format_count(suppressed_count, 'more error')}."
         note = {"level": "warning", "message": {"text": text}}
         run["invocations"] = [{"executionSuccessful": True, "toolExecutionNotifications": [note]}]
     return dumps({"version": "2.1.0", "runs": [run]})
@@ -329,7 +329,7 @@ def diagnostics_to_junit(
         name = f"{where.line}:{where.column} {each.message}" if where.line else each.message
         cases.append(_TestCase(where.file, name, outcome, each.reason, [_format_diagnostic(each, root)]))
     if suppressed_count:
-        text = f"{suppressed_count:,} more errors"
+        text = format_count(suppressed_count, "more error")
         cases.append(_TestCase("topiarist", text, FAILURE, Reason.INVALID_MANIFEST.value, [text]))
     return _to_junit(cases)
 

@@ -367,7 +367,7 @@ class TopicPlanBuilder(Struct):
     @property
     def internal_hint(self) -> str:
         """Return what to do with the manifest of an internal topic; empty for other topics."""
-        return f"leave it to {owner}: remove it from the manifests" if (owner := self.internal_owner) else ""
+        return self.context.cluster.internal_hint(self.spec.topic)
 
     def refuse_other_owner(self, record: OwnershipRecord) -> None:
         """Refuse the topic because its ownership record names another owner."""
@@ -563,8 +563,8 @@ def stale_entry_warnings(names: Collection[str], topics: Collection[str]) -> Ite
     for name in sorted_names[:_MAX_SHOWN_ENTRIES]:
         stale_entry = explain_stale_entry(name in topics)
         yield f"{printable(name)}: {stale_entry.message}. {stale_entry.hint[0].upper()}{stale_entry.hint[1:]}"
-    if len(sorted_names) > _MAX_SHOWN_ENTRIES:
-        yield f"the reassignment request has stale entries of {len(sorted_names) - _MAX_SHOWN_ENTRIES:,} more topics"
+    if (left := len(sorted_names) - _MAX_SHOWN_ENTRIES) > 0:
+        yield f"the reassignment request has stale entries of {format_count(left, 'more topic')}"
 
 
 # Changes that the cluster can make for no user. A plan is made first, so that it shows what it would do; ``reconcile``

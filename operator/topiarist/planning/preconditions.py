@@ -38,6 +38,7 @@ from topiarist.model.state import AppliedSpec, ClusterState, OwnershipRecord, To
 from topiarist.planning.builder import NAMED_BY_REQUEST, ReplicaPlacer
 from topiarist.planning.planner import apply_write_block
 from topiarist.planning.risk import describe_increase, reassess
+from topiarist.text import format_count
 
 _NAMED_BY_REQUEST_NOW = f"{NAMED_BY_REQUEST} now: its entry would outlive the topic, or move a new one"
 _REASSIGNED_NOW = "its replicas are being reassigned now"
@@ -308,7 +309,7 @@ def _config_conflict(key: str, before: str | None, topic: TopicState) -> str:
 
 
 def _partition_count_conflict(before: int, topic: TopicState) -> str:
-    return f"had {before} partitions, and has {len(topic.replicas)} now"
+    return f"had {format_count(before, 'partition')}, and has {len(topic.replicas)} now"
 
 
 def _broker_conflict(plan: TopicPlan, planned_brokers: Mapping[int, types.Broker], current: CurrentTopic) -> str:

@@ -115,7 +115,7 @@ _LATER_COPY = ChangeRisk(
     SAFE, NOTHING, "segments are copied to remote storage later, and are on the brokers alone until then"
 )
 _LATER_FLUSH = "acknowledged messages reach the disk later, and are lost if all replicas lose power before that"
-_FEWER_IN_SYNC = "writes with acks=all need {after} in-sync replicas (before: {before})"
+_FEWER_IN_SYNC = "writes with acks=all need this many in-sync replicas: {after} (before: {before})"
 _MORE_FLUSHES = "the log is forced to disk more often, so writes become slower"
 
 RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {

@@ -11,7 +11,7 @@ from support.policy_builders import labelled_spec, rule
 from topiarist.adapters import cel
 from topiarist.adapters.cel import CelRuleEvaluator
 from topiarist.filters.policies import bind_change, bind_cluster, bind_topic
-from topiarist.model.policy import RuleError
+from topiarist.model.policy import CHANGE_VARIABLES, RuleError
 from topiarist.model.spec import TopicSpec
 
 SPEC = labelled_spec("orders", {"team": "shop"}, config={"retention.ms": 604800000})
@@ -131,6 +131,26 @@ def test_what_to_do_about_a_fault(expression: str, hint: str) -> None:
     found = judged(expression)
     assert isinstance(found, RuleError)
     assert hint in found.hint
+
+
+@pytest.mark.parametrize(
+    ("expression", "name", "text", "hint"),
+    [
+        ('change.kind != "DeletTopic"', "change.kind", "DeletTopic", "did you mean DeleteTopic?"),
+        ("'deletetopic' == change.kind", "change.kind", "deletetopic", "did you mean DeleteTopic?"),
+        ('change.kind in [ "move", "Nudge" ]', "change.kind", "Nudge", ""),
+        ('change.risk=="dataLoss"', "change.risk", "dataLoss", "did you mean DataLoss?"),
+        ('!("spread" in change.reasons)', "change.reasons", "spread", "did you mean Spread?"),
+        ('topic.usage.written\n== "Unused"', "topic.usage.written", "Unused", "did you mean Used?"),
+        ('true || topic.usage.read == ""', "topic.usage.read", "", ""),
+    ],
+)
+def test_a_value_that_a_variable_never_has_is_a_fault(expression: str, name: str, text: str, hint: str) -> None:
+    """A comparison that can never be true would make the rule silent, so the error lists the values that there are."""
+    law = rule(expression, subject="Change")
+    error = CelRuleEvaluator([law]).rule_errors[law]
+    assert error.message.startswith(f'compares {name} with "{text}", wanted {CHANGE_VARIABLES[name].values[0]}, ')
+    assert error.hint == hint
 
 
 def _loops(depth: int) -> str:

@@ -15,8 +15,8 @@ from topiarist.desired.resolve import resolve
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_min_isr_above
-from topiarist.kafka.types import KafkaVersion, format_version
-from topiarist.model.access import KafkaAccess, ZooKeeperAccess
+from topiarist.kafka.types import INTERNAL_TOPICS, KafkaVersion, format_version
+from topiarist.model.access import KafkaAccess, RecordsTopic, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin, find_origin
 from topiarist.planning.builder import config_hint
 
@@ -187,6 +187,31 @@ def test_a_warning_about_a_config_is_at_its_key(key: str, text: object) -> None:
     """A deprecated key and a segment that is too small are warnings at the value."""
     wanted = spec(on=BARE, partitions=1, replicationFactor=1, config={"retention.ms": 5, key: text})
     assert [each.location for each in spec_warnings(wanted)] == [wanted.manifest.source.locate(("spec", "config", key))]
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "owner"),
+    [
+        *((name, "Manage", "Kafka") for name in sorted(INTERNAL_TOPICS)),
+        *((name, "Manage", "topiarist") for name in ("__topiarist", "team-records")),
+        ("__consumer_offsets", "Observe", ""),
+        ("__other", "Manage", ""),
+    ],
+)
+def test_a_manifest_of_an_internal_topic_is_a_warning(name: str, mode: str, owner: str) -> None:
+    """No plan creates, changes or deletes it, so validation already warns at the name; ``Observe`` is no mistake."""
+    on = replace(BARE, kafka=KafkaAccess("k:9092", records=RecordsTopic("team-records")))
+    found = [*spec_warnings(spec(on=on, partitions=1, replicationFactor=1, topicName=name, mode=mode))]
+    assert [(each.message, each.hint) for each in found] == (
+        [
+            (
+                f"{name}: {owner}'s own topic, which apply neither creates, changes nor deletes",
+                f"leave it to {owner}: remove it from the manifests",
+            )
+        ]
+        if owner
+        else []
+    )
 
 
 def test_errors_of_a_cluster_are_at_their_values() -> None:

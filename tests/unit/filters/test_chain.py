@@ -606,7 +606,7 @@ def test_no_limit_and_a_large_one() -> None:
 def test_the_rest_says_how_much_remains() -> None:
     """Each withheld topic has the number of replicas and partitions that remain, and a run may be repeated."""
     held = _held(limit_moves(MOVES, 4))
-    text = "3 replicas of 2 partitions remain to be copied: --max-moves is 4; run again for the next ones"
+    text = "3 replicas of 2 partitions left to copy: --max-moves is 4; run again for the next ones"
     assert held == {"b": text, "c": text}
     assert Reason.MOVES_LIMITED.retryable
     assert Reason.MOVES_LIMITED.exit_code is Exit.REFUSED
@@ -616,7 +616,7 @@ def test_a_limit_below_the_first_partition_names_the_number_that_it_needs() -> N
     """A limit under which no run would ever copy anything says which limit would."""
     only = plan(MOVING, spec("c", ON, replicaAssignment=[[1, 2], [3, 4]]), on=ON)
     assert _held(limit_moves(only, 1)) == {
-        "c": "4 replicas of 2 partitions remain to be copied: --max-moves is 1; "
+        "c": "4 replicas of 2 partitions left to copy: --max-moves is 1; "
         "pass at least --max-moves 2: partition 0 of c needs that many"
     }
 

@@ -257,6 +257,8 @@ def test_a_rule_sees_the_bytes_that_a_move_copies() -> None:
         ('!("Drain" in change.reasons)', True),
         ('!change.reasons.exists(reason, reason in ["Spread", "Assignment"])', False),
         ('change.kind == "move"', False),
+        ('"move" != change.kind', True),
+        ('!(change.kind in ["DeleteTopic", "move"])', True),
         ('topic.name != "move"', False),
     ],
 )

@@ -40,6 +40,7 @@ from topiarist.schema import load
 
 BY_BROKERS = replace(PROD_CLUSTER, kafka=KafkaAccess("b:9092"))
 BY_ZOOKEEPER = replace(PROD_CLUSTER, zookeeper=ZooKeeperAccess("z:2181"))
+NO_VERSION = replace(BY_BROKERS, version=None)
 NEW = ClusterSpec(name="", kafka=KafkaAccess("b:9092"))
 NO_QUORUM = Support(False, "the brokers do not offer DescribeQuorum")
 SERVICE = replace(
@@ -108,7 +109,17 @@ def test_the_ways() -> None:
     [
         (BY_BROKERS, READ, []),
         (NEW, READ, [f"clusterId: {CLUSTER_ID}"]),
-        (NEW, replace(READ, known_configs=None), [f"clusterId: {CLUSTER_ID}", 'kafkaVersion: "2.4"']),
+        (NEW, replace(READ, known_configs=None), [f"clusterId: {CLUSTER_ID}", 'kafkaVersion: "3.3"']),
+        (
+            replace(BY_BROKERS, version=None),
+            replace(READ, known_configs=None, min_version=(3, 6)),
+            ['kafkaVersion: "3.6"'],
+        ),
+        (
+            replace(BY_BROKERS, version=None),
+            replace(READ, known_configs=None, mode=ClusterMode.ZOOKEEPER),
+            ['kafkaVersion: "2.4"'],
+        ),
         (replace(BY_ZOOKEEPER, version=None), state(topic()), ['kafkaVersion: "2.4"']),
         (BY_BROKERS, replace(READ, brokers=(Broker(1),)), ["kafka:", "records:", "replicationFactor: 1"]),
         (

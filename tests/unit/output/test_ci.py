@@ -340,7 +340,7 @@ def test_what_was_only_counted_is_said() -> None:
     """The log states that there are more errors than results."""
     (invocation,) = log(ZERO, more=9_900)["invocations"]
     (note,) = invocation["toolExecutionNotifications"]
-    assert note["message"]["text"] == "9,900 more errors were counted and not kept."
+    assert note["message"]["text"] == "not kept, only counted: 9,900 more errors."
 
 
 def test_a_message_holds_neither_links_nor_placeholders() -> None:

@@ -253,7 +253,7 @@ def test_reasons_have_the_numbers_in_words() -> None:
     assert assess_config(unclean, None, "true", {}).explanation == lags
     assert "brokerConfig" in assess_config(unclean, "false", None, {}).explanation
     for old, before in (("2", "2"), (None, "unknown")):
-        needs = f"writes with acks=all need 1 in-sync replicas (before: {before})"
+        needs = f"writes with acks=all need this many in-sync replicas: 1 (before: {before})"
         assert assess_config("min.insync.replicas", old, "1", {}).explanation == needs
     assert "brokerConfig" in assess_config("retention.ms", None, HOUR, {}).explanation
     assert UNKEYED_GROWTH == (SAFE, "its messages have no keys (keyed: false)")

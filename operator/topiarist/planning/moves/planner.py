@@ -168,7 +168,7 @@ def too_few_brokers_error(width: int, takers: int) -> placement.AssignmentError:
     """Return the error for a list that needs more brokers than there are."""
     able = f"{format_count(takers, 'broker')} can take replicas"
     return placement.AssignmentError(
-        "invalid_replication_factor", f"found {width} replicas for one partition, but {able}"
+        "invalid_replication_factor", f"found {format_count(width, 'replica')} for one partition, but {able}"
     )
 
 

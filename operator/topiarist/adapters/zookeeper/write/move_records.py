@@ -224,7 +224,8 @@ def _select(state: ClusterState, freeze: Freeze | None) -> ClosedRecords:
         )
     if state.topic_errors:
         name, error = min(state.topic_errors.items())
-        more = f", and {len(state.topic_errors) - 1:,} more topics" if len(state.topic_errors) > 1 else ""
+        left = len(state.topic_errors) - 1
+        more = f", and {format_count(left, 'more topic')}" if left else ""
         raise TopiaristError(Reason.UNREADABLE, f"topic {name} cannot be read: {error.path}: {error.message}{more}")
     records: dict[str, IdentifiedRecord] = {}
     stale, without_id = [], []

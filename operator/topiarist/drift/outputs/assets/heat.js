@@ -15,7 +15,7 @@ const shade = (many) => `heat-${STEPS.filter((least) => many >= least).length}`;
 const counted = (many, wanted, words) => make("a", { href: link(wanted), "aria-label": words }, number(many));
 
 const cells = (all, numbers, wanted, where, shaded) => [
-  make("td", {}, counted(all, wanted, `${number(all)} findings on ${where}`)),
+  make("td", {}, counted(all, wanted, `${count(all, "finding")} on ${where}`)),
   ...kinds.map((kind) => {
     const many = numbers[kind];
     if (!many) return make("td", {});
