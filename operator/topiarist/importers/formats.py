@@ -27,7 +27,7 @@ from topiarist.importers.topic import (
     config_reason,
     read_whole_number,
 )
-from topiarist.schema.explain import IMPORTERS, find_form
+from topiarist.schema.identity import IMPORTERS, find_form
 from topiarist.text import template_reason
 
 # Topics of kafka-gitops: one state file, which may name a second file with the topics.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from topiarist.importers.topic import Fields, ForeignDocument, ImportedTopic, LeftOut, build_document
 from topiarist.model.spec import Source
-from topiarist.schema.explain import IMPORTERS
+from topiarist.schema.identity import IMPORTERS
 from topiarist.schema.load import API_GROUP
 from topiarist.text import LOOKS_LIKE_TEMPLATE
 

@@ -61,17 +61,23 @@ def join_with_or(words: Iterable[str]) -> str:
 
 def did_you_mean(name: object, choices: Iterable[str]) -> str:
     """Return a hint with the choice most like ``name``, ignoring case; empty if there is none."""
-    return _closest_match_hint(str(name)[:MAX_COMPARED_CHARS].lower(), tuple(choices))
+    closest = find_closest(str(name), choices)
+    return f"did you mean {closest}?" if closest else ""
+
+
+def find_closest(name: str, choices: Iterable[str]) -> str:
+    """Return the choice most like ``name``, ignoring case; empty if there is none."""
+    return _find_closest(name[:MAX_COMPARED_CHARS].lower(), tuple(choices))
 
 
 @lru_cache(maxsize=1000)
-def _closest_match_hint(name: str, choices: tuple[str, ...]) -> str:
-    """Return the hint; cached, because one mistake often repeats in many files."""
+def _find_closest(name: str, choices: tuple[str, ...]) -> str:
+    """Return the choice; cached, because one mistake often repeats in many files."""
     folded = {word.lower(): word for word in choices}
     from difflib import get_close_matches  # only for an error
 
     matches = get_close_matches(name, folded, n=1, cutoff=0.7)
-    return f"did you mean {folded[matches[0]]}?" if matches else ""
+    return folded[matches[0]] if matches else ""
 
 
 def may_be_secret(error: Any) -> bool:
@@ -119,15 +125,15 @@ def check(body: Mapping[str, Any], *, custom_resource: bool = False) -> list[Sch
     """
     if is_valid(body, custom_resource=custom_resource):
         return []
-    from topiarist.schema import explain
+    from topiarist.schema import explain, identity
 
-    errors = explain.identity_errors(body)
+    errors = identity.identity_errors(body)
     if not errors:
         return explain.explain_errors(load.document_schema(body["kind"], custom_resource), body)
-    if not explain.is_meant_for_topiarist(body) or has_own_group(body):
+    if not identity.is_meant_for_topiarist(body) or has_own_group(body):
         return errors
     # The rest of a document with a wrong group is checked too: otherwise the next run reports more errors.
-    kind = explain.close_kind(body.get("kind"))
+    kind = identity.close_kind(body.get("kind"))
     corrected = {**body, "apiVersion": load.API_VERSION, "kind": kind}
     if kind and not is_valid(corrected, custom_resource=custom_resource):
         errors += explain.explain_errors(load.document_schema(kind, custom_resource), corrected)
@@ -146,9 +152,9 @@ def is_topiarist_document(body: Any) -> bool:
         return False
     if has_own_group(body):
         return True
-    from topiarist.schema import explain
+    from topiarist.schema import identity
 
-    return explain.is_meant_for_topiarist(body)
+    return identity.is_meant_for_topiarist(body)
 
 
 def is_valid(body: Mapping[str, Any], *, custom_resource: bool = False) -> bool:

@@ -2,10 +2,6 @@
 
 jsonschema-rs finds the errors, and this module turns each into a ``SchemaError``. ``check`` calls it only for an
 invalid document.
-
-The identity of a document is its ``apiVersion`` and ``kind``, which say for which program it is meant. ``check`` asks
-whether it is meant for topiarist, also with a wrong ``apiVersion`` or ``kind``, and ``adapters.manifests.loader`` asks
-for the errors of all other documents.
 """
 
 from __future__ import annotations
@@ -14,9 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from difflib import SequenceMatcher, get_close_matches
-from functools import lru_cache
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
@@ -61,6 +55,7 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "kafkaVersion": ("version", "kafkaversions"),
     "clusterId": ("kafkaclusterid", "id", "uuid"),
     "protected": ("protectedtopics", "protection"),
+    "username": ("user", "login"),
 }  # fmt: skip
 _BY_SYNONYM = {synonym: field for field, synonyms in _SYNONYMS.items() for synonym in synonyms}
 
@@ -186,7 +181,10 @@ _validators: dict[int, tuple[Mapping[str, Any], Draft7Validator]] = {}
 
 
 class Violation(NamedTuple):
-    """A value that violates a keyword of a part of a schema; ``limit`` is the value of the keyword."""
+    """A value that violates a keyword of a part of a schema; ``limit`` is the value of the keyword.
+
+    ``fields`` are the schemas of the fields of the innermost mapping that the part is of.
+    """
 
     path: FieldPath
     instance: Any
@@ -194,12 +192,15 @@ class Violation(NamedTuple):
     keyword: str
     limit: Any
     definitions: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
 
 def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[SchemaError]:
-    """Return all errors of an invalid document, at most one per path; never empty."""
+    """Return all errors of an invalid document, at most one per path and mistake; never empty."""
     errors: dict[FieldPath, SchemaError] = {}
-    explained = ((found, each) for found in find_violations(schema, body) for each in _EXPLAINERS[found.keyword](found))
+    dependent: set[FieldPath] = set()
+    violations = (found for found in find_violations(schema, body) if not _follows(found))
+    explained = ((found, each) for found in violations for each in _EXPLAINERS[found.keyword](found))
     try:
         for found, error in islice(explained, MAX_ERRORS):
             # A value of the wrong type violates other keywords too; versions of jsonschema-rs differ in the order. The
@@ -207,11 +208,42 @@ def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[S
             says_more = found.keyword == "type" or (found.keyword == "pattern" and found.instance)
             if says_more or error.path not in errors:
                 errors[error.path] = _name_strange_text(found, error)
+                (dependent.add if found.keyword == "dependencies" else dependent.discard)(error.path)
     except ValueError:  # a lone surrogate in a key or in a config, which JSON can hold
         pass
+    for path in dependent:
+        if path[:-1] in errors:
+            del errors[path]  # the error of the mapping says which fields are wanted together
     if (named := errors.get(_NAME)) and not named.hint:
         errors[_NAME] = replace(named, hint=_name_hint(body))
     return list(errors.values()) or [SchemaError((), "found text that is not valid Unicode")]
+
+
+def _follows(error: Violation) -> bool:
+    """Return whether fields are missing only because one is misspelt, or are wrong because another value decides so."""
+    if error.keyword not in ("anyOf", "dependencies", "required") or not isinstance(error.instance, Mapping):
+        return False
+    limit = error.limit if error.keyword == "anyOf" else {"required": _flatten(error.limit)}
+    missing = {*_named(limit, "required")} - error.instance.keys()
+    if any(_closest_field(name, error) in missing for name in error.instance.keys() - error.fields.keys()):
+        return True
+    deciding = error.fields.keys() & {*_named(limit, "properties")} & error.instance.keys()
+    values = _make_strict({name: error.instance[name] for name in deciding}, count())
+    return not all(Draft7Validator(error.fields[name]).is_valid(value) for name, value in values.items())
+
+
+def _flatten(limit: Any) -> list[str]:
+    """Return the fields of a list of required ones, or of dependencies."""
+    return limit if isinstance(limit, list) else [*limit, *chain.from_iterable(limit.values())]
+
+
+def _named(limit: Any, keyword: str) -> Iterator[str]:
+    """Yield the fields that a part of a schema has below a keyword, at any depth."""
+    if isinstance(limit, Mapping):
+        yield from limit.get(keyword, ())
+        limit = [*limit.values()]
+    for part in limit if isinstance(limit, list) else ():
+        yield from _named(part, keyword)
 
 
 def _name_strange_text(found: Violation, error: SchemaError) -> SchemaError:
@@ -253,13 +285,16 @@ def find_violations(schema: Mapping[str, Any], body: Any) -> Iterator[Violation]
             path, instance = (*path, step), instance[step]
         *steps, keyword = error.schema_path
         part: Any = schema
+        fields: Mapping[str, Any] = schema.get("properties", {})
         for step in steps:
             # Old versions of jsonschema-rs have references in the path, new versions do not.
             part = schema["definitions"][part["$ref"].rpartition("/")[2]] if step == "$ref" else part[step]
+            if "properties" in part and step != "properties":
+                fields = part["properties"]
         if isinstance(error.kind, ValidationErrorKind.PropertyNames):
             instance = error.kind.error.instance
             path = (*path, FieldKey(instance))
-        yield Violation(path, instance, part, str(keyword), part[keyword], schema.get("definitions", {}))
+        yield Violation(path, instance, part, str(keyword), part[keyword], schema.get("definitions", {}), fields)
 
 
 def _find_key(mapping: Mapping[str, Any], step: str | int) -> str:
@@ -323,6 +358,11 @@ def _unknown_field_hint(name: str, error: Violation) -> str:
     return check.did_you_mean(name, known.keys() - error.instance.keys()) or _known_fields_hint(known)
 
 
+def _closest_field(name: str, error: Violation) -> str:
+    """Return the absent field that an unknown one means or is most like; empty if there is none."""
+    return find_field(name, error.fields) or check.find_closest(name, error.fields.keys() - error.instance.keys())
+
+
 def _right_place(name: str, known_fields: Mapping[str, Any], path: FieldPath) -> str:
     """Return where a field belongs that is right elsewhere: in metadata, in the spec or in config; empty if nowhere."""
     topic = load.load_schema(load.KINDS[0])["properties"]
@@ -352,10 +392,7 @@ def _known_fields_hint(fields: Iterable[str]) -> str:
 def _explain_missing_field(error: Violation) -> Iterator[SchemaError]:
     for name in error.limit:
         if name not in error.instance:
-            folded = (key for key in error.instance if key not in error.schema["properties"])
-            key = next((key for key in folded if fold(key) == name.lower()), "")
-            hint = f"{printable(key)} is another field: did you mean {name}?" if key else ""
-            yield _error((*error.path, name), "this required field is missing", hint)
+            yield _error((*error.path, name), "this required field is missing")
 
 
 def _explain_type(error: Violation) -> Iterator[SchemaError]:
@@ -492,152 +529,3 @@ _EXPLAINERS: dict[str, Callable[[Violation], Iterable[SchemaError]]] = {
     "dependencies": _explain_missing_dependency,
 }
 """Explainer functions by schema keyword; a test compares this table with the keywords in the schemas."""
-
-
-_GROUP_WORD = load.API_GROUP.partition(".")[0]
-_PLURALS = {"policies": "Policy", "driftpolicies": "DriftPolicy"} | {
-    f"{kind.lower()}s": kind for kind in load.MANIFEST_KINDS
-}
-_OTHER_OWNERS = frozenset({"kyverno.io"})
-"""API groups with a kind and fields of the same names as topiarist's."""
-
-_TOPIC_KINDS = ("KafkaTopic", "KafkaTopicList")
-IMPORTERS = {
-    "kafka.banzaicloud.io": "koperator",
-    "kafka.jikkou.io": "jikkou",
-    "kafka.strimzi.io": "strimzi",
-    "platform.confluent.io": "cfk",
-}
-"""The formats of ``topiarist import`` for the API groups of topics of other tools."""
-
-_WITHOUT_API_VERSION = (
-    ({"asyncapi"}, "asyncapi"),
-    ({"context", "projects"}, "julie"),
-    ({"meta", "spec"}, "topicctl"),
-    ({"topics"}, "kafka-gitops"),
-)
-"""Fields of the files of other tools that have no ``apiVersion``, and the format of the importer."""
-
-
-def is_meant_for_topiarist(body: Mapping[str, Any]) -> bool:
-    """Return whether a document has topiarist's API group, nearly, or a kind and a field of topiarist's."""
-    version = body.get("apiVersion")
-    return isinstance(version, str) and (_is_near_group(version[: check.MAX_COMPARED_CHARS]) or _has_own_kind(body))
-
-
-def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
-    """Return the errors of ``apiVersion`` and ``kind`` of a document that is meant for topiarist."""
-    version, kind = body.get("apiVersion"), body.get("kind")
-    errors = []
-    if version != load.API_VERSION:
-        errors.append(_version_error(version, kind))
-    elif kind is None:
-        choices = " or kind: ".join(load.MANIFEST_KINDS)
-        errors.append(_missing_field_error(body, "kind", "found no kind, wanted one", f"add kind: {choices}"))
-    if kind is not None and kind not in load.MANIFEST_KINDS:
-        message = f"kind: {check.describe_found(kind)}, wanted {check.join_with_or(load.MANIFEST_KINDS)}"
-        errors.append(SchemaError(("kind",), message, _kind_hint(body)))
-    return errors
-
-
-def _version_error(version: object, kind: object) -> SchemaError:
-    found, wanted = check.describe_found(version), f"wanted {load.API_VERSION}"
-    if not isinstance(version, str) or version.startswith(f"{load.API_GROUP}/"):
-        return SchemaError(("apiVersion",), f"apiVersion: {found}, {wanted}")
-    hint = f"did you mean {load.API_VERSION}?"
-    if not _is_near_group(version[: check.MAX_COMPARED_CHARS]):
-        found = f"{found} with kind {quote(str(kind))}"
-        hint += " A document of another tool belongs outside of the given paths"
-    return SchemaError(("apiVersion",), f"apiVersion: {found}, {wanted}", hint)
-
-
-def foreign_document_error(body: Any) -> SchemaError | None:
-    """Return the error of a document that is not meant for topiarist; None if other tools may have it beside.
-
-    Topics of other tools are errors: a run would pass over topics that the user declares.
-    """
-    if not isinstance(body, dict):
-        return SchemaError((), "found no mapping, wanted a document with apiVersion and kind")
-    version, kind, items = body.get("apiVersion"), body.get("kind"), body.get("items")
-    if not isinstance(version, str) or not version:
-        form = find_form(body)
-        hint = f"a topiarist document starts with apiVersion: {load.API_VERSION}"
-        hint = f"{hint}; {_import_hint(form)}" if form else hint
-        return _missing_field_error(body, "apiVersion", "found a document without apiVersion", hint)
-    if kind in _TOPIC_KINDS:
-        return _topic_error(("kind",), version, kind)
-    if str(kind).endswith("List") and isinstance(items, list):
-        found = [item for item in items if isinstance(item, dict)]
-        if any(map(is_meant_for_topiarist, found)):
-            message = f"found a {kind if kind == 'List' else quote(str(kind))} with topiarist documents"
-            return SchemaError(("items",), f"{message}, wanted separate documents", "separate them with ---")
-        for item in found:
-            if item.get("kind") in _TOPIC_KINDS:
-                return _topic_error(("items",), str(item.get("apiVersion")), item["kind"])
-    return None
-
-
-def find_form(body: Mapping[str, Any]) -> str:
-    """Return the format of the importer for a document without ``apiVersion``; empty text if it is of none."""
-    return next((form for fields, form in _WITHOUT_API_VERSION if fields <= body.keys()), "")
-
-
-def close_kind(kind: object) -> str:
-    """Return topiarist's kind that is meant: in another case, as a plural or misspelt; empty if there is none."""
-    folded = str(kind)[: check.MAX_COMPARED_CHARS].lower()
-    names = {each.lower(): each for each in load.MANIFEST_KINDS} | _PLURALS
-    return next((names[name] for name in get_close_matches(folded, names, n=1, cutoff=0.8)), "")
-
-
-def _topic_error(path: FieldPath, version: str, kind: str) -> SchemaError:
-    form = IMPORTERS.get(version.partition("/")[0], "")
-    hint = _import_hint(form) if form else f"write it as kind: Topic of apiVersion: {load.API_VERSION}"
-    message = f"{path[0]}: found a {kind} of {quote(version)}, which topiarist does not apply"
-    return SchemaError(path, message, f"{hint}, or keep it outside of the given paths")
-
-
-def _import_hint(form: str) -> str:
-    return f"to convert the file: topiarist import {form} FILE"
-
-
-def _missing_field_error(body: Mapping[str, Any], name: str, message: str, hint: str) -> SchemaError:
-    """Return the error of a field that the document lacks, at the key that is meant for it, if there is one."""
-    for key in body.keys() - {name}:
-        if SequenceMatcher(None, fold(key), name.lower()).ratio() > 0.8:
-            return SchemaError((FieldKey(key),), f"{message}: {quote(key)} is another field", f"did you mean {name}?")
-    return SchemaError((), message, hint)
-
-
-def _kind_hint(body: Mapping[str, Any]) -> str:
-    kind = body["kind"]
-    if isinstance(body.get("items"), list):
-        return "write its items as separate documents, with --- between them"
-    if kind in _TOPIC_KINDS:
-        return "did you mean Topic?"
-    guess = close_kind(kind)
-    return f"did you mean {guess}?" if guess else check.did_you_mean(kind, load.MANIFEST_KINDS)
-
-
-@lru_cache(maxsize=1000)
-def _is_near_group(version: str) -> bool:
-    """Return whether an ``apiVersion`` has a part like ``topiarist``; cached, because versions repeat."""
-    group = version.strip().partition("/")[0].lower()
-    if SequenceMatcher(None, group, load.API_GROUP).ratio() > 0.8:
-        return True
-    words = (word for word in re.findall("[a-z0-9]+", version.lower()) if abs(len(word) - len(_GROUP_WORD)) <= 4)
-    return any(SequenceMatcher(None, word, _GROUP_WORD).ratio() > 0.8 for word in words)
-
-
-def _has_own_kind(body: Mapping[str, Any]) -> bool:
-    """Return whether kind and spec are topiarist's.
-
-    Other tools have a ``Cluster`` or a ``Policy`` too. Their API groups have a dot, and their fields other names.
-    """
-    kind, spec, group = body.get("kind"), body.get("spec"), str(body["apiVersion"]).partition("/")[0]
-    if not isinstance(kind, str) or not (own := close_kind(kind)) or group in _OTHER_OWNERS:
-        return False
-    is_exact = kind.lower() == own.lower() or kind.lower() in _PLURALS
-    if is_exact and ("." not in group or "kafka" in group or (own == "Topic" and not spec)):
-        return True
-    known = load.load_schema(own)["properties"]["spec"]["properties"]
-    return isinstance(spec, dict) and any(find_field(name, known) for name in spec)

@@ -192,10 +192,10 @@ def test_a_warning_about_a_config_is_at_its_key(key: str, text: object) -> None:
 @pytest.mark.parametrize(
     ("name", "mode", "owner"),
     [
-        *((name, "Manage", "Kafka") for name in sorted(INTERNAL_TOPICS)),
-        *((name, "Manage", "topiarist") for name in ("__topiarist", "team-records")),
+        *((name, "Enforce", "Kafka") for name in sorted(INTERNAL_TOPICS)),
+        *((name, "Enforce", "topiarist") for name in ("__topiarist", "team-records")),
         ("__consumer_offsets", "Observe", ""),
-        ("__other", "Manage", ""),
+        ("__other", "Enforce", ""),
     ],
 )
 def test_a_manifest_of_an_internal_topic_is_a_warning(name: str, mode: str, owner: str) -> None:

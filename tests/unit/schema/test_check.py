@@ -26,7 +26,7 @@ from topiarist.kubernetes.reconciler import SyncState
 from topiarist.model import spec as spec_
 from topiarist.model.policy import RuleSubject
 from topiarist.model.spec import ClusterSpec, NamespacesFrom, ValueOrigin
-from topiarist.schema import check, explain
+from topiarist.schema import check, explain, identity
 from topiarist.schema import load as load_
 
 
@@ -344,7 +344,7 @@ def test_a_topic_of_another_group_is_known_by_any_of_its_fields(spec: Any) -> No
 def test_documents_of_other_tools_are_ignored(body: dict[str, Any]) -> None:
     """Kinds of other tools, also those of the same name with other fields, are neither topiarist's nor errors."""
     assert not check.is_topiarist_document(body)
-    assert explain.foreign_document_error(body) is None
+    assert identity.foreign_document_error(body) is None
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_topics_of_other_tools_are_errors_with_the_way_to_import_them(version: s
     """A topic of another tool is an error that names the importer, also as an item of a list."""
     body = document(version, kind)
     for each in (body, {"apiVersion": "v1", "kind": "List", "items": [document("v1", "ConfigMap"), body]}):
-        error = explain.foreign_document_error(each)
+        error = identity.foreign_document_error(each)
         assert error is not None
         assert hint in error.hint
 
@@ -369,7 +369,7 @@ def test_topics_of_other_tools_are_errors_with_the_way_to_import_them(version: s
 @pytest.mark.parametrize("version", ["topiarist.dev/v1", "topiarist/v1", "v1"])
 def test_a_list_with_topiarist_documents_is_an_error(version: str) -> None:
     """A list of documents that are topiarist's, also by a wrong group, is an error with the way to separate them."""
-    error = explain.foreign_document_error({"apiVersion": "v1", "kind": "List", "items": [document(version, "Topic")]})
+    error = identity.foreign_document_error({"apiVersion": "v1", "kind": "List", "items": [document(version, "Topic")]})
     assert error is not None
     assert error.hint == "separate them with ---"
     (only,) = check.check({"apiVersion": "topiarist.dev/v1", "kind": "TopicList", "items": []})
@@ -387,7 +387,7 @@ def test_a_misspelt_key_of_the_identity_is_named(key: str, name: str) -> None:
     """A document with a misspelt ``apiVersion`` or ``kind`` has an error at that key, with the right spelling."""
     body = document("topiarist.dev/v1", "Topic")
     body[key] = body.pop(name)
-    error = explain.foreign_document_error(body) if name == "apiVersion" else check.check(body)[0]
+    error = identity.foreign_document_error(body) if name == "apiVersion" else check.check(body)[0]
     assert error is not None
     assert (error.path, error.hint) == ((key,), f"did you mean {name}?")
 
@@ -403,7 +403,7 @@ def test_a_misspelt_key_of_the_identity_is_named(key: str, name: str) -> None:
 )
 def test_a_file_of_another_tool_without_api_version_names_its_importer(body: dict[str, Any], form: str) -> None:
     """A file in the format of another tool that has no ``apiVersion`` gets the hint to import it."""
-    error = explain.foreign_document_error(body)
+    error = identity.foreign_document_error(body)
     assert error is not None
     assert f"topiarist import {form} FILE" in error.hint
 

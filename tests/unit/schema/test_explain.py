@@ -339,6 +339,35 @@ VALUES = st.one_of(
 )
 
 
+SECRET = {"env": "TOPIARIST_PASSWORD"}
+
+
+@pytest.mark.parametrize(
+    ("sasl", "places"),
+    [
+        ({"mechanism": "plain", "username": "u", "password": SECRET}, ["mechanism"]),
+        ({"mechanism": ["PLAIN"], "username": "u", "password": SECRET}, ["mechanism"]),
+        ({"mechanism": "oauthbearer", "token": SECRET}, ["mechanism"]),
+        ({"mechansim": "PLAIN", "username": "u", "password": SECRET}, ["mechansim"]),
+        ({"mechanism": "PLAIN", "user": "u", "password": SECRET}, ["user"]),
+        ({"mechanism": "PLAIN", "username": "u", "pasword": SECRET}, ["pasword"]),
+        ({"mechanism": "GSSAPI", "principle": "a"}, ["principle"]),
+        (
+            {"mechanism": "OAUTHBEARER", "tokenendpoint": "https://a", "clientId": "a", "clientSecret": SECRET},
+            ["tokenendpoint"],
+        ),
+        ({"mechanism": "PLAIN", "password": SECRET}, [""]),
+        ({"mechanism": "PLAIN", "username": 5}, ["", "username"]),
+        ({"mechanism": "PLAIN", "other": 5}, ["", "other"]),
+        ({"mechanism": "plain", "user": "u", "password": 5}, ["mechanism", "password", "user"]),
+    ],
+)
+def test_one_mistake_is_one_error(sasl: dict[str, Any], places: list[str]) -> None:
+    """What is missing because a field is misspelt, or wrong because another value decides so, is no further error."""
+    found = check.check(cluster(kafka={"bootstrapServers": "b:9092", "tls": {}, "sasl": sasl}))
+    assert sorted(explain.format_path(error.path[3:]) for error in found) == places
+
+
 def spots(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """Yield every path in a document, and for each mapping the path of a new field."""
     yield path

@@ -302,7 +302,7 @@ class _Loader:
                 if not _is_reported(problem.path, notes) and problem.path not in {known.path for known in problems}:
                     self._add_schema_error(problem, source)
         elif body is not None:
-            from topiarist.schema.explain import foreign_document_error  # only for a document of another tool
+            from topiarist.schema.identity import foreign_document_error  # only for a document of another tool
 
             error = foreign_document_error(body)
             if error is None:
