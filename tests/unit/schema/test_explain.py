@@ -353,7 +353,12 @@ SECRET = {"env": "TOPIARIST_PASSWORD"}
         ({"mechanism": "PLAIN", "username": "u", "pasword": SECRET}, ["pasword"]),
         ({"mechanism": "GSSAPI", "principle": "a"}, ["principle"]),
         (
-            {"mechanism": "OAUTHBEARER", "tokenendpoint": "https://a", "clientId": "a", "clientSecret": SECRET},
+            {
+                "mechanism": "OAUTHBEARER",
+                "tokenendpoint": "https://login.example.com/token",
+                "clientId": "a",
+                "clientSecret": SECRET,
+            },
             ["tokenendpoint"],
         ),
         ({"mechanism": "PLAIN", "password": SECRET}, [""]),
