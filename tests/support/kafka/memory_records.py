@@ -94,12 +94,12 @@ class MemorySession(Offering):
         """Return the answer to a request that changes nothing."""
         return self.call(request)
 
-    def read_metadata(self, names: Any = None, ids: Any = ()) -> Message:
+    def read_metadata(self, names: Any = None) -> Message:
         """Return the metadata of some topics, with the request that a real session sends."""
         self._brokers: Any = {}
         self._leaders: Any = {}
         self._keep_leaders = lambda topic: None
-        return Session.read_metadata(self, names, ids)  # type: ignore[arg-type]
+        return Session.read_metadata(self, names)  # type: ignore[arg-type]
 
     def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError:
         """Return the error for a code that ends a run."""

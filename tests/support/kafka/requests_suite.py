@@ -8,7 +8,6 @@ transactional ids of its own, so that all of them can share one cluster.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -386,11 +385,8 @@ def test_a_broker_tells_how_far_its_metadata_is(session: Any) -> None:
     wait_for_topic(session, name)
     (found,) = session.read_metadata([name]).topics
     assert [tuple(each.replica_nodes) for each in found.partitions] == [(1, 2)]
-    (by_id,) = session.read_metadata(ids=[found.topic_id]).topics
-    assert (by_id.name, by_id.error_code) == (name, 0)
     (missing,) = session.read_metadata([unique("missing")]).topics
-    (deleted,) = session.read_metadata(ids=[uuid.uuid4()]).topics
-    assert (missing.error_code, deleted.error_code) == (3, 100)
+    assert missing.error_code == 3
 
 
 def wait_for_topic(session: Any, name: str) -> None:

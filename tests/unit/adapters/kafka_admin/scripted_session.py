@@ -195,9 +195,9 @@ class ScriptedSession:
     def forget_lookups(self) -> None:
         """Do nothing: nothing is looked up."""
 
-    def read_metadata(self, names: Iterable[str] | None = None, ids: Iterable[Any] = ()) -> Any:
+    def read_metadata(self, names: Iterable[str] | None = None) -> Any:
         """Return the answer of the script to ``Metadata``."""
-        request = reply(names=None if names is None else list(names), ids=list(ids))
+        request = reply(names=None if names is None else list(names))
         return self.answer(Sent(self.brokers[0], "Metadata", 12, request, None))
 
     def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError:

@@ -8,7 +8,6 @@ may be repeated on another connection; nothing here ever repeats a write.
 from __future__ import annotations
 
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -163,15 +162,15 @@ class Session:
         self._others.append(another)
         return another
 
-    def read(self, request: Message, *, version: int | None = None, timeout: float | None = None) -> Message:
+    def read(self, request: Message) -> Message:
         """Send a request that changes nothing to ``any_broker``, once more on another connection if the first breaks.
 
         Raises ``Disconnected`` and the errors of ``any_broker``.
         """
         try:
-            return self.any_broker().call(request, version=version, timeout=timeout)
+            return self.any_broker().call(request)
         except Disconnected:
-            return self.any_broker().call(request, version=version, timeout=timeout)
+            return self.any_broker().call(request)
 
     def broker(self, broker_id: int) -> Connection:
         """Return the connection to one broker. Raises ``Disconnected`` if it cannot be reached or is not known."""
@@ -239,22 +238,14 @@ class Session:
             del self._leaders[key]
         return self._look_up_kept(self._leaders, key, lambda: self._find_leader(topic, partition), what, patience)
 
-    def read_metadata(self, names: Iterable[str] | None = None, ids: Iterable[uuid.UUID] = ()) -> Message:
+    def read_metadata(self, names: Iterable[str] | None = None) -> Message:
         """Return the metadata of these topics (None: of all), and keep the addresses of the brokers.
 
         Never creates a topic. The answer has an error code for each topic. Raises the errors of ``read``.
         """
         topic = MetadataRequest.MetadataRequestTopic
-        ids = list(ids)
-        wanted = None
-        if names is not None or ids:
-            wanted = [topic(name=name, topic_id=NO_ID) for name in names or ()]
-            wanted += [topic(name=None, topic_id=each) for each in ids]
-        request = MetadataRequest(
-            topics=wanted,
-            allow_auto_topic_creation=False,
-        )
-        answer = self.read(request)
+        wanted = None if names is None else [topic(name=name, topic_id=NO_ID) for name in names]
+        answer = self.read(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         for each in answer.topics if names is not None else ():
             if not each.error_code:

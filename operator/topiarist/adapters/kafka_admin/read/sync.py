@@ -74,19 +74,19 @@ class SyncedBroker(NamedTuple):
     freshness: Support = GIVEN
 
 
-def sync(session: Session, timeout: float = SYNC_TIMEOUT_S, *, since: float | None = None) -> SyncedBroker:
+def sync(session: Session, *, since: float | None = None) -> SyncedBroker:
     """Return a broker that serves metadata no older than this call.
 
     Where nothing proves that, the last second before the call may be missing. What was there at ``since`` (a time of
     the monotonic clock; None: now) has had this second.
 
     Raises ``Disconnected`` if the connection breaks, and ``TopiaristError``: ``Unreachable`` if the broker stays behind
-    for ``timeout`` seconds.
+    for ``SYNC_TIMEOUT_S`` seconds.
     """
     connection = session.any_broker()
     if find_mode(connection) is ClusterMode.ZOOKEEPER:
-        return _sync_zookeeper_mode(session, timeout)
-    deadline = time.monotonic() + timeout
+        return _sync_zookeeper_mode(session)
+    deadline = time.monotonic() + SYNC_TIMEOUT_S
     try:
         quorum = read_quorum(session, connection)
     except UnsupportedRequest as error:
@@ -104,7 +104,7 @@ def sync(session: Session, timeout: float = SYNC_TIMEOUT_S, *, since: float | No
         if behind <= 0:
             return SyncedBroker(connection, ClusterMode.KRAFT, quorum, find_version(versions))
         if time.monotonic() > deadline:
-            message = f"the broker that was asked is {behind:,} records of metadata behind after {timeout:g} s"
+            message = f"the broker that was asked is {behind:,} records of metadata behind after {SYNC_TIMEOUT_S:g} s"
             hint = "run again when the brokers are less busy; topiarist does not plan with old metadata"
             raise TopiaristError(Reason.UNREACHABLE, message, hint)
         time.sleep(interval)
@@ -174,7 +174,7 @@ def _settle(connection: Connection, warning: str, freshness: Support, since: flo
     return SyncedBroker(connection, ClusterMode.KRAFT, None, version, (warning,), freshness)
 
 
-def _sync_zookeeper_mode(session: Session, timeout: float) -> SyncedBroker:
+def _sync_zookeeper_mode(session: Session) -> SyncedBroker:
     connection = session.controller()
     versions = connection.read_versions()
     warnings: tuple[str, ...] = ()
@@ -182,22 +182,22 @@ def _sync_zookeeper_mode(session: Session, timeout: float) -> SyncedBroker:
     if versions.zk_migration_ready:
         # The controller may be a KRaft controller, which the brokers follow; any of them is named as the controller.
         time.sleep(SETTLE_S)
-        _wait_for_agreement(session, timeout)
+        _wait_for_agreement(session)
         warnings = (WARNING_MIGRATING,)
         freshness = Support(False, "the brokers follow a KRaft controller")
     return SyncedBroker(connection, ClusterMode.ZOOKEEPER, None, find_version(versions), warnings, freshness)
 
 
-def _wait_for_agreement(session: Session, timeout: float) -> None:
+def _wait_for_agreement(session: Session) -> None:
     """Return when all brokers that answer know the same brokers, topics and replica lists.
 
     In ZooKeeper mode a broker answers before it has received any metadata, and says as little about that as about its
     offset in the log of a KRaft controller: its topics would all look new. Raises ``Unreachable`` after the timeout.
     """
-    deadline, interval = time.monotonic() + timeout, _POLL_INTERVAL_S
+    deadline, interval = time.monotonic() + SYNC_TIMEOUT_S, _POLL_INTERVAL_S
     while (odd := _find_disagreement(session)) is not None:
         if time.monotonic() > deadline:
-            message = f"brokers in a migration to KRaft answer differently after {timeout:g} s: {odd}"
+            message = f"brokers in a migration to KRaft answer differently after {SYNC_TIMEOUT_S:g} s: {odd}"
             hint = "run again when all restarted brokers are back; topiarist does not plan before that"
             raise TopiaristError(Reason.UNREACHABLE, message, hint)
         time.sleep(interval)
