@@ -99,7 +99,7 @@ takes, and more gain nothing. As many unreachable clusters share one connect tim
 _CONNECT_NOTICE_DELAY_S = 0.9
 """Seconds without a connection before the attempted address is reported."""
 
-_CLOSE_TIMEOUT_S = 2.0
+CLOSE_TIMEOUT_S = 2.0
 """Seconds to close all sessions.
 
 If a server hangs, it ends the sessions by itself a little later.
@@ -141,7 +141,7 @@ class ClusterSessions:
     ) -> None:
         # Ctrl-C during closing only skips the closing: the work is done and reported.
         with suppress(KeyboardInterrupt):
-            run_all([cluster.close for cluster in self._open_clusters], _CLOSE_TIMEOUT_S)
+            run_all([cluster.close for cluster in self._open_clusters], CLOSE_TIMEOUT_S)
 
     def map_sessions(self, work: Callable[[str, OpenCluster], T]) -> dict[str, T]:
         """Return the result of ``work`` for each reachable cluster, by name.

@@ -18,12 +18,11 @@ from topiarist.model.outcome import worst_exit_code
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import MovedRecords
 from topiarist.runs.inputs import load_clusters
-from topiarist.runs.sessions import MAX_PARALLEL_CLUSTERS, map_parallel, run_all
+from topiarist.runs.sessions import CLOSE_TIMEOUT_S, MAX_PARALLEL_CLUSTERS, map_parallel, run_all
 from topiarist.text import format_count, list_first, printable
 
 T = TypeVar("T")
 
-_CLOSE_TIMEOUT_S = 2.0
 _MAX_SHOWN_TOPICS = 5
 
 
@@ -132,7 +131,7 @@ class _Moves:
 
     def close(self) -> None:
         """End all sessions."""
-        run_all([each.close for each in self._open.values()], _CLOSE_TIMEOUT_S)
+        run_all([each.close for each in self._open.values()], CLOSE_TIMEOUT_S)
 
 
 def _is_finished(preview: MovePreview) -> bool:

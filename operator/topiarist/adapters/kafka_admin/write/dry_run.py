@@ -19,7 +19,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MAX_TOPIC_NAME_LENGTH, UNPLACED, Replicas, are_unplaced
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, Plan, TopicPlan, UpdateConfig
-from topiarist.model.state import GIVEN, Capabilities, Support
+from topiarist.model.state import GIVEN, UNKNOWN, Capabilities, Support
 
 HINT = "change the manifest, or ask the administrators of the brokers"
 
@@ -112,7 +112,6 @@ _MAX_ASKED = 5
 _PROBE_END = "-topiarist-dry-run"
 """The end of the name of a topic that is never made: only its replica list is asked about."""
 
-_UNKNOWN = Support(None)
 _IGNORED = Support(False, "they ignore replica lists: they accept one that has the same broker twice")
 _LIST_ERRORS = frozenset({requests.INVALID_ASSIGNMENT, requests.INVALID_REQUEST})
 
@@ -161,7 +160,7 @@ def _judge_probe(element: requests.Element) -> Support:
     """Return what the answer to a list with one broker twice shows."""
     if element.certainty is requests.Certainty.ACCEPTED:
         return _IGNORED
-    return GIVEN if element.code in _LIST_ERRORS else _UNKNOWN
+    return GIVEN if element.code in _LIST_ERRORS else UNKNOWN
 
 
 def _ask_without_lists(
@@ -175,7 +174,7 @@ def _ask_without_lists(
             return Support(
                 False, f"they accept {name} without replica lists, and refuse it with them: {answer[name].words}"
             )
-    return _UNKNOWN
+    return UNKNOWN
 
 
 def _with_lists(topic: TopicPlan, convert: Callable[[Replicas], Replicas]) -> TopicPlan:
