@@ -473,14 +473,14 @@ def _plan_existing(builder: TopicPlanBuilder, topic: TopicState) -> None:
     differs = bool(builder.changes or builder.refusals) and builder.context.cluster.keeps_records
     if record is None and differs and not builder.spec.observe_only and not run.may_adopt(topic.name):
         withheld, builder.changes = tuple(builder.changes), []
+        message = "exists, has no ownership record, and differs from its spec"
         hint = f"to adopt and change it, pass --adopt={topic.name}, or --adopt='*' for all topics"
-        builder.add_refusal(
-            Reason.NOT_ADOPTED,
-            "exists, has no ownership record, and differs from its spec",
-            hint=builder.internal_hint or hint,
-            withheld=withheld,
-        )
+        if builder.context.state.records_error.reason:
+            message, hint = "differs from its spec, and its ownership record cannot be read", _HINT_UNREAD_RECORDS
+        builder.add_refusal(Reason.NOT_ADOPTED, message, hint=builder.internal_hint or hint, withheld=withheld)
 
+
+_HINT_UNREAD_RECORDS = "plan again when the records can be read"
 
 STALE_RECORD_MESSAGE = "its ownership record belongs to an earlier topic of this name, so it has no effect"
 
@@ -503,6 +503,8 @@ def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
     elif record is None and builder.context.cluster.keeps_records:
         reason, hint = Reason.NOT_ADOPTED, "adopt it first (ensure: Present), then delete it"
         message = "had no ownership record before this run, so topiarist does not delete it"
+        if state.records_error.reason:
+            message, hint = "its ownership record cannot be read, so topiarist does not delete it", _HINT_UNREAD_RECORDS
     elif record is not None and record.owner != owner:
         reason = Reason.NOT_OWNED
         hint = f"leave it to its owner, or take ownership first (ensure: Present, --take-ownership={topic.name})"

@@ -111,6 +111,16 @@ def test_a_refused_adoption_shows_the_difference() -> None:
     assert "--adopt=orders" in found.refusals[0].hint
 
 
+def test_records_that_cannot_be_read_are_not_taken_for_absent() -> None:
+    """No refusal says that there is no record, or advises to adopt, while the records are unreadable."""
+    blocked = WriteBlock(Reason.RECORDS_BLOCKED, "a transaction is open")
+    unread = replace(state(topic(record=None)), write_block=blocked, records_error=blocked)
+    for wanted in (spec(config=KEPT), spec(ensure="Absent")):
+        (refusal,) = plan_single_topic(unread, wanted).refusals
+        assert "ownership record cannot be read" in refusal.message
+        assert refusal.hint == "plan again when the records can be read"
+
+
 def test_what_is_refused_anyway_is_a_difference_too() -> None:
     """An unadopted topic with more partitions than its spec differs, so it is not adopted without the flag."""
     found = plan_single_topic(state(topic(record=None)), spec(partitions=2))
