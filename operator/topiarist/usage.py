@@ -504,7 +504,7 @@ def _describe_data(sample: TopicSample) -> str:
         return "data of unknown size"
     parts = [] if size is None else [f"{_size(size)} of data"]
     if records is not None:
-        parts.append(f"{_round(records):,} offsets")
+        parts.append(format_count(_round(records), "offset"))
     oldest = [time for time in sample.oldest if time is not None]
     if oldest:
         parts.append(f"the oldest record claims {_day(min(oldest) // 1000)}")

@@ -262,6 +262,8 @@ def test_a_deletion_says_what_is_lost_and_to_whom() -> None:
         " written between 2025-11-22 06:26 and 2025-11-22 07:26;"
         " read by 2 groups: billing (3 members, 10 behind), audit (no members, offsets committed, 95 behind)"
     )
+    single = TopicUsage(replace(SAMPLE, begins=(0, 0), ends=(1, 0)))
+    assert "MiB of data, 1 offset, " in describe_change(deletion, single, NOW)
     assert describe_users(QUIET, NOW) == (
         "no write seen since 2025-10-11 (42 days); no reading group since 2025-10-11 (42 days);"
         " readers without a group cannot be seen"
