@@ -425,7 +425,7 @@ class Plan(Struct, frozen=True):
     limit by the groups of planned topics. ``load`` is the load of each broker before the plan; it is empty if no
     replica is placed. ``config_rules`` (with the relevant settings only) and ``min_version`` are the rules used to
     check configs. ``controller`` and ``controller_epoch`` are information for people and not part of a plan's meaning.
-    ``batch`` is the record of the last batch of moves on the cluster: a run that applies the plan first waits for it.
+    ``batch`` is the record of the last batch of moves on the cluster: a run that moves waits for it first.
     ``bypasses_brokers`` is that of the state, ``keeps_records`` that of the cluster.
     ``drain_brokers`` and ``move_settings`` are for the texts about moves,
     and not part of a plan's meaning either: they are their cause and their pace. Nor is ``usage``, the usage of planned

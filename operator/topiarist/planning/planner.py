@@ -592,7 +592,8 @@ def _batch_warnings(state: ClusterState) -> Iterable[str]:
     left = sum((entry.topic, entry.partition) in partitions for entry in state.requested_reassignments)
     name = f"batch {batch.batch} of {batch.batches} of moves by owner {printable(batch.owner)}"
     if left:
-        yield f"{name} is in progress: {format_count(left, 'partition')} left; apply first waits for it"
+        waits = "an apply of that owner waits for it, after its other changes"
+        yield f"{name} is in progress: {format_count(left, 'partition')} left; {waits}"
     elif batch.throttles:
         yield f"{name} is done, and its throttles are still set: the next apply of that owner puts them back"
     else:

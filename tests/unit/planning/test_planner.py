@@ -27,6 +27,7 @@ from support.builders import (
 from topiarist.adapters.size_limits import ListSizes, build_list_limits
 from topiarist.errors import Reason
 from topiarist.model.access import KafkaAccess, RecordsTopic
+from topiarist.model.moves import BatchRecord, ReplicaMove, RequestedReassignment
 from topiarist.model.plan import ALL_TOPICS, CreateTopic, DeleteTopic, Risk, RunOptions, TakeOwnership
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, WriteBlock
@@ -546,3 +547,12 @@ def test_a_topic_too_large_for_its_own_entry() -> None:
     assert refusal_reasons(plan(seen, spec(partitions=7)).topics[0]) == []
     found = plan(seen, spec(partitions=30)).topics[0]
     assert (change_kinds(found), refusal_reasons(found)) == ([], ["TooLarge"])
+
+
+def test_a_batch_in_progress_is_named_with_its_owner() -> None:
+    """Only runs of its owner wait for it, and only after their other changes."""
+    batch = BatchRecord("team", 1, 2, (ReplicaMove("a", 0, (1, 2), (2, 3)),), {})
+    moving = state(batch=batch, requested_reassignments=(RequestedReassignment("a", 0, (2, 3)),))
+    (warning,) = plan(moving).warnings
+    assert warning.startswith("batch 1 of 2 of moves by owner team is in progress: 1 partition left; ")
+    assert warning.endswith("; an apply of that owner waits for it, after its other changes")
