@@ -202,6 +202,10 @@ class Reason(str, Enum):
     WRITE_FAILED = "WriteFailed", Exit.ERROR
 
 
+REASONS = {reason.value: reason for reason in Reason}
+"""The reasons by name."""
+
+
 class TopiaristError(Exception):
     """An error that ends a run, or the work on one cluster.
 

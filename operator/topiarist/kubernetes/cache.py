@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from topiarist.desired import parse
 from topiarist.desired.parse import spec_errors
 from topiarist.desired.shared_specs import merge
-from topiarist.errors import Reason
+from topiarist.errors import REASONS, Reason
 from topiarist.kafka.types import matches_any, metric_name
 from topiarist.kubernetes.approval import is_own_annotation, is_unmanaged
 from topiarist.kubernetes.resources import (
@@ -54,8 +54,6 @@ from topiarist.schema import load
 
 Labels = Mapping[str, str]
 
-_REASONS = {reason.value: reason for reason in Reason}
-
 
 class Candidate(NamedTuple):
     """A Topic resource and its spec on one cluster; nothing is done there for a candidate with ``refusals``."""
@@ -72,7 +70,7 @@ def build_candidate(resource: Resource, spec: TopicSpec) -> Candidate:
     considered.
     """
     wrong = (
-        Issue(_REASONS[found.reason], f"{found.location}: {found.message}", hint=found.hint)
+        Issue(REASONS[found.reason], f"{found.location}: {found.message}", hint=found.hint)
         for found in spec_errors(spec)
     )
     return Candidate(resource, spec, tuple(wrong))

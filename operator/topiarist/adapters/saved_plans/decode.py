@@ -20,7 +20,7 @@ from msgspec import Meta, Struct, convert
 
 from topiarist.adapters.own_values import Int32, JsonError, ReplicaList, decode_json, record_of
 from topiarist.adapters.saved_plans.encode import FORMAT_VERSION, compute_fingerprint, dumps, encode_plans
-from topiarist.errors import Reason, TopiaristError
+from topiarist.errors import REASONS, Reason, TopiaristError
 from topiarist.kafka import types
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, Via
@@ -338,7 +338,6 @@ def _edited_error(message: str) -> TopiaristError:
 
 
 _RISKS = {risk.label: risk for risk in Risk}
-_REASONS = {reason.value: reason for reason in Reason}
 
 
 def _decode_plan(fields: Mapping[str, Any]) -> Plan:
@@ -385,9 +384,9 @@ def _decode_version(text: str) -> types.KafkaVersion:
 
 
 def _decode_reason(word: str) -> Reason:
-    if word not in _REASONS:
+    if word not in REASONS:
         raise _not_a_plan_error(f"found the reason {quote(word)}, which this release of topiarist does not know")
-    return _REASONS[word]
+    return REASONS[word]
 
 
 def _decode_topic(fields: Mapping[str, Any]) -> TopicPlan:

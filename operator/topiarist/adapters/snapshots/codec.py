@@ -17,7 +17,7 @@ from typing import Any
 
 from topiarist.adapters.own_values import batch_fields, batch_of, record_fields, record_of
 from topiarist.adapters.size_limits import REQUEST_LIMITS, ListSizes, build_list_limits, list_sizes_of
-from topiarist.errors import Reason
+from topiarist.errors import REASONS
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
 from topiarist.kafka.types import Broker, ClusterMode, KnownConfig, Replicas, parse_version
 from topiarist.model.access import Via, via_of
@@ -192,8 +192,6 @@ FORMAT_VERSION = 2
 """The newest format: with rows of usage. A snapshot without them is written as version 1."""
 
 
-_REASONS = {reason.value: reason for reason in Reason}
-
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -230,7 +228,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row], max_reply_bytes: int | N
         chroot=cluster_row["chroot"],
         controller=cluster_row["controller"],
         controller_epoch=cluster_row["controllerEpoch"],
-        write_block=WriteBlock(_REASONS.get(cluster_row["writeBlockReason"]), cluster_row["writeBlockMessage"]),
+        write_block=WriteBlock(REASONS.get(cluster_row["writeBlockReason"]), cluster_row["writeBlockMessage"]),
         pending_deletions=_flagged_topics("deleting", cluster_row, topics),
         reassigning_topics=_flagged_topics("reassigning", cluster_row, topics),
         dangling_records={

@@ -22,10 +22,10 @@ from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.values import encode_election_request
 from topiarist.adapters.zookeeper.connection.session import translate_errors
 from topiarist.adapters.zookeeper.moves import batch_writer
-from topiarist.adapters.zookeeper.moves.mover import KRAFT_REASONS
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import REQUEST_AND_WRITE_BLOCK, decode_request_and_write_block
 from topiarist.adapters.zookeeper.write import transaction
+from topiarist.adapters.zookeeper.write.write_context import KRAFT_REASONS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.moves import RequestedReassignment

@@ -33,6 +33,7 @@ from topiarist.adapters.zookeeper.read.cluster_metadata import (
     TopicZnodes,
     decode_request_and_write_block,
 )
+from topiarist.adapters.zookeeper.write.write_context import KRAFT_REASONS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
@@ -54,9 +55,6 @@ _FAST_POLLS = 20
 _FIRST_POLL_S, _FAST_POLL_S, _SLOW_POLL_S, _STATES_S = 0.1, 1.0, 5.0, 30.0
 _STUCK_POLLS = 2
 """Polls in a row that must find only stuck entries: one read may fall between two writes of the controller."""
-
-KRAFT_REASONS = (Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION)
-"""The write blocks after which no controller carries out a request in ZooKeeper."""
 
 
 class Poll(NamedTuple):

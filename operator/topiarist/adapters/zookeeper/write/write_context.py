@@ -155,7 +155,8 @@ class Lock:
 # freeze znode that its run has read, so after this write no transaction of an earlier run commits. The write itself is
 # made at the version just read: of two users who freeze at once, the second sees the freeze of the first.
 
-_KRAFT_REASONS = frozenset({Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION})
+KRAFT_REASONS = frozenset({Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION})
+"""The write blocks after which no controller carries out what is in ZooKeeper."""
 
 
 def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
@@ -166,7 +167,7 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
     if a KRaft controller is, or may soon be, in charge: then nothing is written.
     """
     metadata = cluster_metadata.read_metadata(session)
-    if metadata.write_block.reason in _KRAFT_REASONS:
+    if metadata.write_block.reason in KRAFT_REASONS:
         raise TopiaristError(
             metadata.write_block.reason,
             metadata.write_block.message,
