@@ -26,7 +26,7 @@ from topiarist.desired.shared_specs import duplicate_document_errors, index_clus
 from topiarist.errors import Diagnostic, InvalidManifests, Reason, TopiaristError
 from topiarist.filters.chain import PlanFilter, PolicyResult, apply_filters, keep_all, limit_moves
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
-from topiarist.kafka.types import matches_any
+from topiarist.kafka.types import LAST_ZOOKEEPER_VERSION, format_version, matches_any
 from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.plan import ALL_TOPICS, Plan
 from topiarist.model.policy import Policy
@@ -478,8 +478,8 @@ def _build_clusters(
 ) -> tuple[Mapping[str, ClusterSpec], Sequence[Diagnostic]]:
     """Return the clusters of the run by name, with the values of flags applied, and their errors.
 
-    Raises ``WrongSettings`` if there is no cluster, if ``--cluster`` is not one of them, or if an address
-    is given for several.
+    Raises ``WrongSettings`` if there is no cluster, if ``--cluster`` is not one of them, if an address is given for
+    several, or a version that a cluster in ZooKeeper mode cannot have.
     """
     documents = [parse.parse_cluster_spec(manifest) for manifest in manifests if manifest.kind == "Cluster"]
     clusters, errors = index_clusters(documents)
@@ -494,8 +494,13 @@ def _build_clusters(
         clusters = {"": ClusterSpec()}
     if settings.address_option:
         clusters = {name: _with_address(spec, settings) for name, spec in clusters.items()}
-    if settings.kafka_version:
-        clusters = {name: replace(spec, version=settings.kafka_version) for name, spec in clusters.items()}
+    if version := settings.kafka_version:
+        if version > LAST_ZOOKEEPER_VERSION and any(
+            isinstance(spec.access, ZooKeeperAccess) for spec in clusters.values()
+        ):
+            found, last = format_version(version), format_version(LAST_ZOOKEEPER_VERSION)
+            raise WrongSettings(f"--kafka-version: found {found}, but ZooKeeper mode ends with Kafka {last}")
+        clusters = {name: replace(spec, version=version) for name, spec in clusters.items()}
     if settings.throttle is not None:
         clusters = {
             name: replace(spec, moves=replace(spec.moves, throttle=settings.throttle))
