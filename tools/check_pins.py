@@ -72,7 +72,14 @@ def select_pins(extras: Iterable[str], packages: Iterable[str] = ()) -> str:
 
 def main(extras: list[str]) -> int:
     """Print the pins; return the exit code."""
-    print(select_pins(extras), end="")
+    try:
+        print(select_pins(extras), end="")
+    except KeyError as error:
+        print(f"found neither an extra nor a pin {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{error}: run this in a checkout", file=sys.stderr)
+        return 1
     return 0
 
 

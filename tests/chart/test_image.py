@@ -114,7 +114,8 @@ def test_every_extra_has_its_own() -> None:
     """Each extra has its own requirements, the command line alone needs no extra, and an unknown extra is an error."""
     assert names(pinned().stdout) < names(pinned("operator").stdout)
     assert "pyspark" in names(pinned("drift").stdout)
-    assert pinned("nothing").returncode != 0
+    unknown = pinned("nothing")
+    assert (unknown.returncode, unknown.stderr) == (2, "found neither an extra nor a pin 'nothing'\n")
 
 
 def test_a_package_that_is_not_pinned_is_an_error(tmp_path: Path) -> None:
