@@ -222,8 +222,11 @@ class MoveLedger(OutcomeLedger):
         try:
             yield from self.run(steps, end)
         except TopiaristError as error:
-            if error.hint == hint and not (self.number or self.in_flight):
+            is_moving = self.number or self.in_flight
+            if error.hint == hint and not is_moving:
                 error.hint = HINT_NOTHING_SENT
+            elif error.reason is Reason.FROZEN and error.hint != hint and is_moving:
+                error.hint = f"{error.hint}; {hint}"  # a freeze leaves throttles too
             raise
 
     @property

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.builders import RACKLESS_BROKERS, topic
+from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, LeaderChange, MoveProgress, MoveSettings, MoveType, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import ElectLeaders, Plan, TopicPlan
 from topiarist.model.state import PartitionState
 from topiarist.planning.moves import ledger as election_ledger
 from topiarist.planning.moves.gate import MovedTopic
-from topiarist.planning.moves.ledger import ElectionLedger, fill_window, make_batches
+from topiarist.planning.moves.ledger import HINT_NOTHING_SENT, ElectionLedger, MoveLedger, fill_window, make_batches
 from topiarist.planning.moves.throttles import find_throttled_brokers, find_throttled_replicas
 from topiarist.planning.risk import assess_elections
 from topiarist.ports import MoveOptions
@@ -193,3 +195,26 @@ def test_what_is_left_has_a_cause() -> None:
     ledger.judge(orders, [FIRST], look({**AWAY, 0: ELECTED[0]}))
     assert orders.causes == {}
     assert ledger.pending_outcome(orders, "why").message == "1 of 2 leaders elected: why; run again"
+
+
+@pytest.mark.parametrize(
+    ("reason", "hint", "batches", "shown"),
+    [
+        (Reason.FROZEN, "unfreeze it", 1, "unfreeze it; moves continue"),
+        (Reason.FROZEN, "unfreeze it", 0, "unfreeze it"),
+        (Reason.UNREACHABLE, "moves continue", 1, "moves continue"),
+        (Reason.UNREACHABLE, "moves continue", 0, HINT_NOTHING_SENT),
+    ],
+)
+def test_an_error_says_what_becomes_of_the_moves(reason: Reason, hint: str, batches: int, shown: str) -> None:
+    """Moves that were sent, and their throttles, are left to the next run, also by a freeze."""
+    ledger = MoveLedger(Plan("prod", "id"), MoveOptions())
+    ledger.batches_sent = batches
+
+    def fail() -> Iterator[None]:
+        yield
+        raise TopiaristError(reason, "why", hint)
+
+    with pytest.raises(TopiaristError) as caught:
+        list(ledger.execute(fail(), lambda: None, "moves continue"))
+    assert caught.value.hint == shown

@@ -29,7 +29,7 @@ from topiarist.planning.moves.throttles import (
     update_throttles,
 )
 
-HINT_CONTINUE = "moves that were sent continue at the controller; the next run waits for them"
+HINT_CONTINUE = "moves that were sent continue at the controller; the next run waits for them, and puts throttles back"
 
 _RESOURCES = {"topics": TOPIC_RESOURCE, "brokers": BROKER_RESOURCE}
 Changes = Mapping[str, Mapping[str, str | None]]

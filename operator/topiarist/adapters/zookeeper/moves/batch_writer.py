@@ -309,7 +309,7 @@ def _renew_record(nodes: TopicZnodes, config: Znode | ReadFailure) -> list[trans
 
 Batch = tuple[ReplicaMove, ...]
 
-HINT_CONTINUE = "a batch that was sent continues at the controller; the next run waits for it"
+HINT_CONTINUE = "a batch that was sent continues at the controller; the next run waits for it, and puts throttles back"
 MAX_ATTEMPTS = 5
 """Attempts of one write: each reads again what another client has changed meanwhile."""
 
