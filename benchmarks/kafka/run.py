@@ -1,7 +1,7 @@
 """Figures from real brokers, one JSON document: ``make bench-kafka``; the progress is on standard error.
 
 ROUNDS (2) is the number of runs of each compared program. PARTS selects from ``side``, ``waiting``, ``load``,
-``moves``, ``kraft`` and ``describe``. PACES (1000 0) are the limits of replicas in flight per broker in the runs of
+``moves``, ``kraft`` and ``describe``. PACES (250 0) are the limits of replicas in flight per broker in the runs of
 ``load``, 0 for no limit. SIZES (1 1000 10000) are the numbers of topics in ``kraft`` for which there is nothing to do.
 Seconds have no gate: the exit code is 0 unless a measurement failed.
 """
