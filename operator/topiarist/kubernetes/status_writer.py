@@ -24,7 +24,7 @@ import kopf
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import client, topic_status
-from topiarist.kubernetes.approval import RETAIN, describe_issue, format_issue
+from topiarist.kubernetes.approval import PAUSED, RETAIN, describe_issue, format_issue, is_paused
 from topiarist.kubernetes.client import MAX_IN_FLIGHT_REQUESTS, ApiError, KubernetesClient
 from topiarist.kubernetes.moves import ClusterMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
@@ -97,7 +97,8 @@ def cluster_status(
         for refusal in view.refusals
         if refusal.own_message and refusal.reason in _SHARED_REASONS
     )
-    standing = _cluster_condition(resource, result.state, result.error, counts, [*withheld])
+    paused = [f"nothing is written while {load.API_GROUP}/{PAUSED} is set"] if is_paused(resource) else []
+    standing = _cluster_condition(resource, result.state, result.error, counts, [*withheld, *paused])
     moves: topic_status.Status = {key: resource.status[key] for key in _MOVE_FIELDS if key in resource.status}
     if result.moves is not None:
         moves = _moves_status(result.moves)
@@ -190,7 +191,7 @@ def _cluster_condition(
     counts: Mapping[str, int],
     withheld: Sequence[str],
 ) -> topic_status.ReadyCondition:
-    """Return the condition of a Cluster; ``withheld`` are the budgets and limits that hold topics, with numbers."""
+    """Return the condition of a Cluster; ``withheld`` are the budgets, limits and pauses that hold topics."""
     if resource.errors:
         return topic_status.invalid_condition(error_texts(resource))
     if error is None and state is not None and state.write_block.reason:

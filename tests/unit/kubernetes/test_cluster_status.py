@@ -63,6 +63,15 @@ def test_topics_are_counted() -> None:
     assert none["conditions"][0]["message"] == "topics: 0 total"
 
 
+def test_a_paused_cluster_says_so() -> None:
+    """A paused Cluster can be used, and says why its Topics do not become ready."""
+    home = resource_bodies.cluster(meta={"annotations": {"topiarist.dev/paused": "true"}})
+    status = summary(home, ReconcileResult(views(SyncState.PAUSED), builders.state()))
+    assert told(status) == ("True", "False", "False", "Reachable")
+    words = "topics: 1 total; nothing is written while topiarist.dev/paused is set"
+    assert status["conditions"][0]["message"] == words
+
+
 def test_numbers_of_all_topics_are_in_the_clusters_message() -> None:
     """A budget or limit that holds several topics is named once with its numbers, which no Topic has."""
     issues = (
