@@ -25,6 +25,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import kopf
 from aiohttp import web
@@ -77,7 +78,7 @@ class Probes:
     async def start(self, host: str, port: int) -> int:
         """Start to listen; return the port, which is a free one if ``port`` is 0.
 
-        An empty ``host`` means all IPv4 and IPv6 addresses.
+        An empty ``host`` means all IPv4 and IPv6 addresses. Raises ``WrongUsage`` if the address cannot be used.
         """
         app = web.Application()
         app.add_routes(
@@ -86,10 +87,15 @@ class Probes:
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         site: web.BaseSite = web.TCPSite(self._runner, host or "0.0.0.0", port)
-        if not host and socket.has_dualstack_ipv6():
-            both = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-            site = web.SockSite(self._runner, both)
-        await site.start()
+        try:
+            if not host and socket.has_dualstack_ipv6():
+                both = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+                site = web.SockSite(self._runner, both)
+            await site.start()
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            message = f"cannot listen on port {port} of {host or 'all addresses'}: {why}"
+            raise TopiaristError(Reason.WRONG_USAGE, message, "give another address: --listen") from error
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
@@ -191,13 +197,19 @@ def run(options: OperatorOptions) -> int:
 def login(**_: Any) -> kopf.ConnectionInfo:
     """Log in with the pod's ServiceAccount or a kubeconfig.
 
-    Raises ``CredentialsInvalid`` if there is neither, or the kubeconfig cannot be used.
+    Raises ``CredentialsInvalid`` if there is neither, or the kubeconfig or its certificates cannot be used.
     """
     settings = kopf.OperatorSettings()
     try:
         found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
-    except (OSError, kopf.LoginError) as error:
-        message, hint = f"the kubeconfig cannot be used: {error}", "set KUBECONFIG to a file that can be read"
+        if found:
+            found.as_ssl_context()
+            if not urlsplit(found.server or "").scheme:
+                raise kopf.LoginError(f"found server {found.server}, wanted an address such as https://10.0.0.1:6443")
+    except Exception as error:  # kopf reads the file without checks: any error of YAML, base64, a certificate, a type
+        known = isinstance(error, OSError | kopf.LoginError)
+        why = " ".join(f"{'' if known else f'{type(error).__name__}: '}{error}".split())
+        message, hint = f"the kubeconfig cannot be used: {why}", "set KUBECONFIG to a file that kubectl can use"
         raise TopiaristError(Reason.CREDENTIALS_INVALID, message, hint) from error
     if found is None:
         message = "found neither the token of a ServiceAccount nor a kubeconfig"

@@ -296,7 +296,48 @@ def test_a_kubeconfig_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(TopiaristError, match=r"^the kubeconfig cannot be used: ") as caught:
         login()
     assert str(tmp_path) in caught.value.message
-    assert caught.value.hint == "set KUBECONFIG to a file that can be read"
+    assert caught.value.hint == "set KUBECONFIG to a file that kubectl can use"
+
+
+CLUSTER = "contexts: [{name: x, context: {cluster: c, user: u}}]\nusers: [{name: u}]\nclusters: [{name: c, cluster: "
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[", "ParserError: "),
+        ("a: \xff", "UnicodeDecodeError: "),
+        ("current-context: x", "KeyError: 'x'"),
+        (f"current-context: x\n{CLUSTER}{{}}}}]", "found server None, wanted an address such as "),
+        (f"current-context: x\n{CLUSTER}{{server: a b}}}}]", "found server a b, wanted an address such as "),
+        (f"current-context: x\n{CLUSTER}{{server: 'https://a', certificate-authority-data: YWJj}}}}]", "no start line"),
+    ],
+)
+def test_a_kubeconfig_that_is_none_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, words: str
+) -> None:
+    """Whatever is wrong with the file or its certificates is one line, and no traceback."""
+    path = tmp_path / "config"
+    path.write_bytes(text.encode("latin-1"))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    with pytest.raises(TopiaristError, match=r"^the kubeconfig cannot be used: ") as caught:
+        login()
+    assert words in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+@real_time
+async def test_an_address_that_is_taken_is_told() -> None:
+    """The error names the address, and the option that changes it."""
+    probes = Probes(CollectorRegistry(), lambda: (), list, 60.0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            TopiaristError, match=f"cannot listen on port {port} of 127.0.0.1: Address already"
+        ) as caught:
+            await probes.start("127.0.0.1", port)
+    await probes.stop()
+    assert (caught.value.reason, caught.value.hint) == (Reason.WRONG_USAGE, "give another address: --listen")
 
 
 def test_the_end_of_the_operator_ends_kopf() -> None:
