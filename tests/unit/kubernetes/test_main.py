@@ -563,6 +563,15 @@ def test_two_kubernetes_clusters_are_two_owners(fake: Fake, caplog: pytest.LogCa
     assert "--owner" in caught.value.hint
 
 
+@pytest.mark.parametrize("option", ["--namespace", "--watch-namespace", "--release", "--class"])
+def test_a_name_is_one_that_kubernetes_has(option: str) -> None:
+    """Otherwise nothing of the name would be found, or no process could hold its Lease, without an error."""
+    for text in ("a b", "A", "a/b", "-a"):
+        with pytest.raises(click.BadParameter, match=f'found "{text}", wanted a-z, 0-9, - and '):
+            command.make_context("operator", [f"{option}={text}"])
+    assert command.make_context("operator", [f"{option}=team-a.1"]).params
+
+
 @pytest.mark.parametrize("text", ["default", "k8s/a b", "k8s/" + "a" * 200])
 def test_an_owner_that_no_operator_has(text: str) -> None:
     """It is k8s/ and more: else a command line could use it too."""

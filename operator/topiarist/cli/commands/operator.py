@@ -18,6 +18,7 @@ from topiarist.text import quote
 
 _ADDRESS_REGEX = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:\[\]]*)):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65_535
+_NAME_REGEX = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -39,10 +40,21 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
     return value
 
 
+def _check_names(
+    _ctx: click.Context, _param: click.Parameter, value: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    """Return one or several names that an API server accepts; it would call any other one missing."""
+    for name in (value,) if isinstance(value, str) else value or ():
+        if name and not _NAME_REGEX.fullmatch(name):
+            raise click.BadParameter(f"found {quote(name)}, wanted a-z, 0-9, - and . only, as in names of Kubernetes")
+    return value
+
+
 @click.command("operator", cls=options.Command)
 @options.option(
     "--namespace",
     metavar="NAME",
+    callback=_check_names,
     help="Namespace of the operator, with Clusters, Policies and Secrets. Default: that of the pod.",
 )
 @options.option(
@@ -50,6 +62,7 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
     metavar="NAME",
     default="topiarist",
     show_default=True,
+    callback=_check_names,
     help="Last part of the default owner in ownership records.",
 )
 @options.option(
@@ -64,6 +77,7 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
     "operator_class",
     metavar="NAME",
     default="",
+    callback=_check_names,
     help="Reconcile only resources with this spec.class. Default: resources without a class.",
 )
 @options.option(
@@ -71,6 +85,7 @@ def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> st
     "namespaces",
     multiple=True,
     metavar="NAME",
+    callback=_check_names,
     help="Read Topics of this namespace. Can be repeated. Default: all namespaces.",
 )
 @options.option("--leader-election", is_flag=True, help="Reconcile only while this process holds the Lease.")
