@@ -229,7 +229,8 @@ def test_the_status_after_a_batch(held: Night) -> None:
     held.catch_up()
     said = run_topiarist("moves", held.manifests)
     assert said.code == 0
-    assert "The batch is done, and its throttles are left: unless an apply is running, run it as owner default" in said.words
+    words = "The batch is done, and its throttles are left: unless an apply is running, run it as owner default"
+    assert words in said.words
 
 
 @pytest.mark.parametrize(
