@@ -167,6 +167,8 @@ def _fix_manifests(given: Any, settings: Settings, rows: Sequence[FindingRow]) -
     from topiarist.drift.exceptions import find_unjudged_topics
     from topiarist.drift.repair import edit_manifests
 
+    if given.write and "-" in settings.paths:
+        raise click.UsageError("--write edits files: give the files or folders of the manifests in place of -")
     # The other clusters of a topic decide whether a value can be set where it is, also if --cluster selects one.
     inputs = _load(replace(settings, cluster=None), offline=True)
     edits, unfixed = edit_manifests(inputs.desired, rows, find_unjudged_topics(inputs.invalid_documents))
@@ -332,7 +334,7 @@ def _load_inputs(settings: Settings) -> RunInputs | None:
     """Return the valid manifests, and report the errors of others; None without any, if snapshots are compared."""
     from topiarist.runs.inputs import load_if_given
 
-    if settings.snapshot and not settings.paths and not settings.clusters:
+    if settings.snapshot and not (settings.paths or settings.clusters or settings.platform):
         if settings.selector:
             raise click.UsageError("--selector selects by labels of manifests: give the files or folders with them")
         return None

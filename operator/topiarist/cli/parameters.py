@@ -319,7 +319,7 @@ class ClusterCommand(Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line, and take from the project file what it and the environment do not give."""
         rest = super().parse_args(ctx, args)
-        given = ctx.params.pop("project_file", None)
+        given = ctx.meta[_GIVEN_KEY] = ctx.params.pop("project_file", None)
         if not ctx.resilient_parsing:
             apply_project(ctx, given)
         return rest
@@ -361,7 +361,13 @@ def apply_project(ctx: click.Context, given: str | None) -> None:
         terminal.log(f"project file: {project.file.name}{fields}")
 
 
-_META_KEY = "topiarist.project"
+_META_KEY, _GIVEN_KEY = "topiarist.project", "topiarist.given-project"
+
+
+def project_words() -> list[str]:
+    """Return the option with which another command uses the project file of this one, or none; empty if not given."""
+    given = click.get_current_context().meta[_GIVEN_KEY]
+    return ["--project", given] if given else []
 
 
 def _choose_values(ctx: click.Context, project: Project) -> list[str]:

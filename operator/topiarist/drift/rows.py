@@ -16,6 +16,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote
 
+from topiarist.adapters.manifests.files import STDIN
 from topiarist.desired.shared_specs import ClusterTopicSpecs
 from topiarist.drift.findings import (
     CRITICAL_CLASSES,
@@ -154,6 +155,10 @@ _MAX_CACHED_PLACES = 1 << 16
 """Number of places in manifests that are kept: to find a place, its document is parsed again."""
 
 
+STDIN_PLACEHOLDER = "MANIFESTS"
+"""The path in a command for manifests of standard input, which has ended when a user runs the command."""
+
+
 class RowWords(NamedTuple):
     """Paths and options of commands, with which the command of a finding runs as it is printed.
 
@@ -238,7 +243,7 @@ def make_command(row: FindingRow, options: RowOptions) -> str:
         return shlex.join(["topiarist", "validate", *options.words.documents])  # other documents may be a part of it
     if row["class"] in MANIFEST_CLASSES:
         place = ["tail", "-n", f"+{row['line']}"] if topic else ["head", "-n", "1"]  # an exception, or the baseline
-        return shlex.join([*place, row["file"]])
+        return shlex.join([*place, STDIN_PLACEHOLDER if row["file"] == STDIN else row["file"]])
     named = ["--cluster", row["cluster"]] if row["cluster"] else []
     if not topic:
         is_move = DriftClass(row["class"]) in MOVE_CLASSES

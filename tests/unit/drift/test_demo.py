@@ -189,7 +189,20 @@ def test_a_folder_with_content_is_left_alone(tmp_path: Path) -> None:
     assert not (fleet / "report").exists()
 
 
-@pytest.mark.parametrize("words", [["--live"], ["--snapshots", "s"], ["--out", "r"], ["--previous", "r"], ["topics"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--live"],
+        ["--snapshots", "s"],
+        ["--out", "r"],
+        ["--previous", "r"],
+        ["topics"],
+        ["--owner-label", "t"],
+        ["--fix", "plan"],
+        ["--topic", "a"],
+        ["--platform", "p"],
+    ],
+)
 def test_the_demo_takes_no_other_input(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Any other input or output is a usage error, and nothing is written."""
     assert run(["drift", "--demo", str(tmp_path / "fleet"), *words]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import shlex
 import subprocess
@@ -250,6 +251,38 @@ def test_every_command_runs_as_it_is_printed(
         )
 
 
+def test_a_command_uses_the_project_file_and_owner_of_the_run(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The project file here does not change what a command of a run with another one, or with its own owner, does."""
+    monkeypatch.chdir(fleet)
+    Path("topiarist.yaml").write_text("owner: other\n")
+    report = fleet.parent / "report"
+    run_drift(fleet, report, "-q", "--project", "none")
+    commands = {row["command"] for row in read_rows(report)}
+    assert {words[words.index("--project") + 1] for words in map(shlex.split, commands)} == {"none"}
+    run_drift(fleet, report, "-q", "--owner", "default")
+    commands = {row["command"] for row in read_rows(report) if row["topic"]}
+    assert {words[words.index("--owner") + 1] for words in map(shlex.split, commands)} == {"default"}
+
+
+def test_a_command_names_what_came_from_standard_input(
+    fleet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard input has ended when a command is run, and is no file that a repair could write."""
+    text = fleet.joinpath("all.yaml").read_text()
+    report = fleet.parent / "report"
+    for words, code in (
+        (("--snapshots", str(fleet.parent / "snapshots"), "--out", str(report), "-q"), 0),
+        (("--from", str(report), "--fix", "manifest", "--write"), 2),
+    ):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert run(["drift", "-", *words]) == code
+    assert "--write edits files: give the files or folders" in capsys.readouterr().err
+    commands = [shlex.split(row["command"]) for row in read_rows(report)]
+    assert commands
+    assert all("MANIFESTS" in words and "-" not in words for words in commands)
+    assert '"topiarist drift MANIFESTS ' in (report / "report.html").read_text()
+
+
 def test_an_invalid_manifest_does_not_stop_the_commands_of_other_findings(
     fleet: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -323,6 +356,8 @@ def test_a_plan_names_findings_that_are_on_none_of_its_clusters(
         ),
         (("--from", "report", "--fix", "manifest", "--write", "--out", "x"), "pass either --write,"),
         (("--from", "report", "--fix", "manifest", "--author", "ops"), "--author is for --fix accept and"),
+        (("--between", "eu,us", "--snapshots", "snapshots", "--cluster", "eu"), "--cluster selects one cluster, and"),
+        (("--between", "eu,us", "--live", "--out", "x", "--cluster", "eu"), "--cluster selects one cluster, and"),
     ],
 )
 def test_an_option_of_another_task_is_refused(

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.cli import options, terminal
-from topiarist.cli.parameters import reject_options
+from topiarist.cli.parameters import EXPLICIT_SOURCES, project_words, reject_options
 from topiarist.cli.terminal import Settings
 from topiarist.drift.findings import SEVERITY_RANK, DriftClass, Severity
 from topiarist.errors import Exit, TopiaristError
@@ -51,6 +51,15 @@ _OF_REPAIRS = (
 
 _OF_REPORTS = ("engine", "jobs", "split_by", "webhook", "link_template", "upgrade_to", "baseline")
 """Options of a report alone, by their names."""
+
+_OF_MANIFESTS = ("require_topics", "kafka_version", "owner_label", "codeowners")
+"""Options that need manifests, by their names."""
+
+_OF_INPUTS = (
+    *("cluster", "topic", "selector", "kafka_version", "bootstrap_servers", "zookeeper", "owner"),
+    *("baseline", "owner_label", "codeowners", "fix", "from_"),
+)
+"""Options of inputs that ``--demo`` makes or replaces, by their names."""
 
 
 class _DriftOptions(Struct, frozen=True):
@@ -280,7 +289,7 @@ def command(**values: Any) -> None:
 
     given = _DriftOptions(**{name: values.pop(name) for name in _DriftOptions.__struct_fields__})
     if given.demo is not None:
-        _reject_other_inputs(given, *values["paths"], *values["clusters"])
+        _reject_other_inputs(given, *values["paths"], *values["clusters"], *values["platform"])
         given, values["paths"] = _write_demo(given, given.demo)
     local = {name: to_local_path(getattr(given, name)) for name in _PATHS}
     given = replace(given, snapshots=tuple(map(to_local_path, given.snapshots)), **local)
@@ -289,7 +298,11 @@ def command(**values: Any) -> None:
         reject_options(_OF_REPAIRS, "for --fix, which repairs findings of a report")
     if given.fix or (given.between and not given.out):
         reject_options(_OF_REPORTS, "for a report, which --fix and --between without --out do not make")
+    if given.between and settings.cluster:
+        raise click.UsageError("--cluster selects one cluster, and --between compares several: give one of the two")
     if given.between and not given.out:
+        if not (settings.paths or settings.clusters or settings.platform):
+            reject_options(_OF_MANIFESTS, "for manifests: give the files or folders with them")
         raise click.exceptions.Exit(int(compare_between(given, settings)))
     if given.form != "text":
         message = "--format is for --between without --out: a report has all its formats in its folder"
@@ -442,17 +455,24 @@ def _address_words(settings: Settings) -> list[str]:
 def _document_words(settings: Settings) -> list[str]:
     version = _named("--kafka-version", format_version(settings.kafka_version)) if settings.kafka_version else ()
     clusters = (*_named("--clusters", *settings.clusters), *_named("--platform", *settings.platform))
-    return [*settings.paths, *clusters, *version]
+    return [*_path_words(settings), *clusters, *version, *project_words()]
+
+
+def _path_words(settings: Settings) -> list[str]:
+    from topiarist.drift.rows import STDIN_PLACEHOLDER
+
+    return [STDIN_PLACEHOLDER if path == "-" else path for path in settings.paths]
 
 
 def _owner_words(settings: Settings) -> list[str]:
-    return _named("--owner", settings.owner) if settings.owner != "default" else []
+    is_given = click.get_current_context().get_parameter_source("owner") in EXPLICIT_SOURCES
+    return _named("--owner", settings.owner) if is_given or settings.owner != "default" else []
 
 
 def _words_of(given: _DriftOptions, settings: Settings) -> Sequence[Sequence[str]]:
     """Return the fields of ``RowWords``."""
     snapshots, addresses = _named("--snapshot", *_readable_snapshots(given)), _address_words(settings)
-    clusters = [*settings.paths, *_named("--clusters", *settings.clusters, *settings.platform)]
+    clusters = [*_path_words(settings), *_named("--clusters", *settings.clusters, *settings.platform), *project_words()]
     documents = _document_words(settings)
     return [*documents, *addresses, *snapshots], [*clusters, *addresses], documents, _owner_words(settings)
 
@@ -528,6 +548,7 @@ def _check_folders(given: _DriftOptions, settings: Settings) -> None:
 
 
 def _reject_other_inputs(given: _DriftOptions, *paths: str) -> None:
+    reject_options(_OF_INPUTS, "for a fleet of your own, and --demo makes its own")
     if any((given.live, *given.snapshots, given.out, given.previous, given.history, *paths)):
         raise click.UsageError("--demo makes its own manifests, snapshots and report: give no other input and no --out")
 
