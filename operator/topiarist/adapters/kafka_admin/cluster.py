@@ -29,6 +29,7 @@ from topiarist.adapters.kafka_admin.records.codec import (
     resolve,
 )
 from topiarist.adapters.kafka_admin.records.run import ClusterView, LeftRecordsCheck, RecordsRun, check_left_records
+from topiarist.adapters.kafka_admin.records.topic import describe_second_records
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, KafkaAccess
@@ -153,7 +154,10 @@ class KafkaCluster(Closable):
         errors = {**state.topic_errors, **records.errors}
         defaults = {**state.broker_defaults, **self._read_transaction_settings(state)}
         state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id, broker_defaults=defaults)
-        return self._add_left_records(state, records)
+        state = self._add_left_records(state, records)
+        if records.meta is None and self._records_topic.name != DEFAULT_RECORDS_TOPIC.name:
+            state = _block_beside_records(state, describe_second_records(self._records_topic))
+        return state
 
     def _read_beside_records(self, error: TopiaristError) -> ClusterState:
         """Read a cluster without its records, which ``error`` hides; raise ``error`` if it ends every read."""
@@ -174,11 +178,7 @@ class KafkaCluster(Closable):
     def _read_without_records(self) -> ClusterState:
         """Read a cluster that keeps no records; nothing may be written while it has some after all."""
         self._previous = read_state(self._session, RecordsView(are_kept=False), self._previous)
-        state = self._add_left_records(self._previous, Records())
-        name = DEFAULT_RECORDS_TOPIC.name
-        if (name in state.topics or name in state.topic_errors) and state.write_block.reason is None:
-            state = replace(state, write_block=WriteBlock(Reason.RECORDS_LOST, MESSAGE_HAS_RECORDS))
-        return state
+        return _block_beside_records(self._add_left_records(self._previous, Records()), MESSAGE_HAS_RECORDS)
 
     def _add_left_records(self, state: ClusterState, records: Records) -> ClusterState:
         """Return the state with what ZooKeeper holds of topiarist."""
@@ -449,6 +449,14 @@ class KafkaCluster(Closable):
             return read_quorum(self._session, self._session.any_broker()).leader_epoch
         except (TopiaristError, Disconnected):
             return None
+
+
+def _block_beside_records(state: ClusterState, message: str) -> ClusterState:
+    """Return the state with a write block if the usual topic of records exists, unless it has another one."""
+    name = DEFAULT_RECORDS_TOPIC.name
+    if (name in state.topics or name in state.topic_errors) and state.write_block.reason is None:
+        return replace(state, write_block=WriteBlock(Reason.RECORDS_LOST, message))
+    return state
 
 
 def view_records(records: Records) -> RecordsView:

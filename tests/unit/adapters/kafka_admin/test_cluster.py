@@ -620,6 +620,26 @@ def test_a_topic_of_records_blocks_runs_without_records(kafka: FakeKafka, monkey
     assert cluster.read().write_block == frozen
 
 
+def test_records_do_not_begin_in_a_second_topic(kafka: FakeKafka) -> None:
+    """A plan has a write block, and a freeze is refused, before a topic is made or used; not without the first one."""
+    kafka.access = replace(kafka.access, records=RecordsTopic("team-records"))
+    for is_made in (False, True):
+        if is_made:
+            kafka.cluster.add("team-records", (1, 2, 3), **{"cleanup.policy": "compact"})
+        cluster, before = kafka.open(), set(kafka.cluster.topics)
+        block = cluster.read().write_block
+        assert block.reason is Reason.RECORDS_LOST
+        assert "Remove spec.kafka.records.topic; or delete __topiarist" in block.message
+        with pytest.raises(TopiaristError) as caught:
+            cluster.set_freeze(ADA, by="ada", force=False)
+        assert (caught.value.reason, caught.value.message) == (Reason.RECORDS_LOST, block.message)
+        assert set(kafka.cluster.topics) == before
+    del kafka.cluster.topics[RECORDS]
+    assert kafka.open().read().write_block == WriteBlock()
+    kafka.open().set_freeze(ADA, by="ada", force=False)
+    assert kafka.open().read().write_block.reason is Reason.FROZEN
+
+
 # What the cluster hands to its parts, which have their own tests.
 
 

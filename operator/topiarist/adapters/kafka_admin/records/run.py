@@ -31,6 +31,7 @@ from topiarist.adapters.kafka_admin.records.topic import (
     is_compacted,
     lost_topic,
     require_compaction,
+    require_only,
     require_own,
 )
 from topiarist.adapters.own_values import encode_batch, encode_freeze, encode_value
@@ -365,6 +366,7 @@ class RecordsRun:
         self._records = self._decode(self._log.read(whole=True))
         if self._records.meta is None:
             self._require_same_topic()  # records name the topic in which they were written
+            require_only(self._session, self._topic)
         self._is_seen = True
         require_own(self._records, self._found, self._topic)
         self._expected_topic_id = self._found.topic_id
@@ -374,6 +376,7 @@ class RecordsRun:
         """Return the topic; without one, make it once the brokers have answered that they carry out transactions."""
         if found := self.find():
             return found
+        require_only(self._session, self._topic)
         try:
             self._producer.init(self._require_absent)
         except transactions.Fenced:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -266,6 +267,26 @@ def require_own(records: Records, found: FoundTopic, topic: RecordsTopic) -> Non
         Reason.RECORDS_LOST,
         f"the records in {name} are of {origin}; this is cluster {found.cluster_id}, topic id {found.topic_id}",
         "the topic was copied or recreated: restore the right one, or delete it to begin without records",
+    )
+
+
+def require_only(session: RecordsSession, topic: RecordsTopic) -> None:
+    """Raise ``RecordsLost`` if the usual topic exists beside another one that has no records yet."""
+    if topic.name != (usual := DEFAULT_RECORDS_TOPIC).name:
+        found = None
+        with suppress(TopiaristError):  # a topic that this user may not see is of another one
+            found = find_topic(session, usual)
+        if found:
+            raise TopiaristError(Reason.RECORDS_LOST, describe_second_records(topic))
+
+
+def describe_second_records(topic: RecordsTopic) -> str:
+    """Return why no records begin in a topic while the usual one exists, and what to do."""
+    usual = DEFAULT_RECORDS_TOPIC.name
+    return (
+        f"{topic.name} (spec.kafka.records.topic) has no records, and the cluster has the topic {usual}: other runs may"
+        " keep owners, a lock and a freeze there, which no command moves. Remove spec.kafka.records.topic; or delete"
+        f" {usual}, if no run needs it"
     )
 
 
