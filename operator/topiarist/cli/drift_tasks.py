@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -21,8 +22,10 @@ import click
 from msgspec.structs import replace
 
 from topiarist.cli import formats, terminal
+from topiarist.cli.parameters import EXPLICIT_SOURCES, project_words
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit, Reason, TopiaristError
+from topiarist.kafka.types import format_version
 from topiarist.model.spec import ClusterSpec
 from topiarist.text import format_count, list_first, printable, printable_path, quote
 
@@ -225,6 +228,59 @@ def _log_unfixed(unfixed: Sequence[Unfixed]) -> None:
         terminal.log(terminal.sanitize_lines(f"not repaired: {describe_row(row)}: {why}"))
     if unfixed:
         terminal.log(f"{format_count(len(unfixed), 'finding')} not repaired")
+
+
+def _named(option: str, *values: str) -> list[str]:
+    return [word for value in values if value for word in (option, value)]
+
+
+def _address_words(settings: Settings) -> list[str]:
+    return [*_named("--bootstrap-servers", settings.bootstrap_servers), *_named("--zookeeper", settings.zookeeper)]
+
+
+def _document_words(settings: Settings) -> list[str]:
+    version = _named("--kafka-version", format_version(settings.kafka_version)) if settings.kafka_version else ()
+    clusters = (*_named("--clusters", *settings.clusters), *_named("--platform", *settings.platform))
+    return [*_path_words(settings), *clusters, *version, *project_words()]
+
+
+def _path_words(settings: Settings) -> list[str]:
+    from topiarist.drift.rows import STDIN_PLACEHOLDER
+
+    return [STDIN_PLACEHOLDER if path == "-" else path for path in settings.paths]
+
+
+def _owner_words(settings: Settings) -> list[str]:
+    is_given = click.get_current_context().get_parameter_source("owner") in EXPLICIT_SOURCES
+    return _named("--owner", settings.owner) if is_given or settings.owner != "default" else []
+
+
+def words_of(given: Any, settings: Settings) -> Sequence[Sequence[str]]:
+    """Return the fields of ``RowWords``: paths and options of the run for the commands that its report prints."""
+    snapshots, addresses = _named("--snapshot", *_readable_snapshots(given)), _address_words(settings)
+    clusters = [*_path_words(settings), *_named("--clusters", *settings.clusters, *settings.platform), *project_words()]
+    documents = _document_words(settings)
+    return [*documents, *addresses, *snapshots], [*clusters, *addresses], documents, _owner_words(settings)
+
+
+def _readable_snapshots(given: Any) -> tuple[str, ...]:
+    """Return the snapshots if another command can read them: it reads them in one local place, and no tables."""
+    from topiarist.drift.snapshots import spark_required_reason
+    from topiarist.drift.storage import is_remote
+
+    if len(given.snapshots) != 1 or is_remote(given.snapshots[0]) or spark_required_reason(given.snapshots[0]):
+        return ()
+    return given.snapshots
+
+
+def repairs_of(given: Any, settings: Settings) -> dict[str, str]:
+    """Return the commands that repair findings by the value of ``--fix``, without the report and a selection."""
+    words = ["topiarist", "drift", *_document_words(settings), *_address_words(settings), *_owner_words(settings)]
+    snapshots = _named("--snapshots", *_readable_snapshots(given))
+    return {
+        way: shlex.join([*words, *(snapshots if way == "plan" else ()), "--fix", way])
+        for way in ("plan", "manifest", "accept")
+    }
 
 
 def compare_between(given: Any, settings: Settings) -> Exit:

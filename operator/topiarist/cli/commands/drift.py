@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.cli import options, terminal
-from topiarist.cli.parameters import EXPLICIT_SOURCES, project_words, reject_options
+from topiarist.cli.parameters import reject_options
 from topiarist.cli.terminal import Settings
 from topiarist.drift.findings import SEVERITY_RANK, DriftClass, Severity
 from topiarist.errors import Exit, TopiaristError
@@ -343,7 +343,7 @@ def _send(webhook: Webhook, news: News, summary: Mapping[str, Any]) -> None:
 def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str, Any]:
     """Compare the fleet, write the report and add it to the history; return its summary, and collect its news."""
     from topiarist.adapters.snapshots.codec import format_time
-    from topiarist.cli.drift_tasks import compare_for_report
+    from topiarist.cli.drift_tasks import compare_for_report, repairs_of
     from topiarist.drift.repair import load_baseline
     from topiarist.drift.report import Cost, LocalEngine, ReportJob, compare_and_write
     from topiarist.drift.snapshots import UnusedInput
@@ -375,7 +375,7 @@ def _report(given: _DriftOptions, settings: Settings, news: News) -> Mapping[str
             previous_report,
             inventory.unused_input if inventory else UnusedInput(),
             run_inputs.invalid_documents,
-            _repairs_of(given, settings),
+            repairs_of(given, settings),
             bar.step,
             lambda cluster, message: terminal.log(terminal.sanitize_lines(f"error: cluster {cluster}: {message}")),
             baseline.rows if baseline else {},
@@ -413,6 +413,7 @@ def _ship(
     given: _DriftOptions, settings: Settings, run_inputs: RunInputs, as_of: str, accepted_by: DriftException | None
 ) -> Shipped:
     """Return what every process of the comparison needs; ``accepted_by`` is the first line of the baseline."""
+    from topiarist.cli.drift_tasks import words_of
     from topiarist.drift.exceptions import find_unjudged_topics
     from topiarist.drift.rows import RowOptions, RowWords
     from topiarist.drift.rules import load_codeowners
@@ -420,7 +421,7 @@ def _ship(
 
     codeowners = load_codeowners(given.codeowners) if given.codeowners else None
     _log_limited(codeowners.ignored if codeowners else ())
-    words, rules = RowWords(*map(tuple, _words_of(given, settings))), tuple(run_inputs.severity_rules)
+    words, rules = RowWords(*map(tuple, words_of(given, settings))), tuple(run_inputs.severity_rules)
     return Shipped(
         run_inputs.desired,
         settings.run_options,
@@ -442,59 +443,6 @@ def _add_final_steps(folder: ReportFolder, given: _DriftOptions, news: News) -> 
         folder.add_final_step(news.collect)
     if given.split_by:
         folder.add_final_step(split_by_responsible)
-
-
-def _named(option: str, *values: str) -> list[str]:
-    return [word for value in values if value for word in (option, value)]
-
-
-def _address_words(settings: Settings) -> list[str]:
-    return [*_named("--bootstrap-servers", settings.bootstrap_servers), *_named("--zookeeper", settings.zookeeper)]
-
-
-def _document_words(settings: Settings) -> list[str]:
-    version = _named("--kafka-version", format_version(settings.kafka_version)) if settings.kafka_version else ()
-    clusters = (*_named("--clusters", *settings.clusters), *_named("--platform", *settings.platform))
-    return [*_path_words(settings), *clusters, *version, *project_words()]
-
-
-def _path_words(settings: Settings) -> list[str]:
-    from topiarist.drift.rows import STDIN_PLACEHOLDER
-
-    return [STDIN_PLACEHOLDER if path == "-" else path for path in settings.paths]
-
-
-def _owner_words(settings: Settings) -> list[str]:
-    is_given = click.get_current_context().get_parameter_source("owner") in EXPLICIT_SOURCES
-    return _named("--owner", settings.owner) if is_given or settings.owner != "default" else []
-
-
-def _words_of(given: _DriftOptions, settings: Settings) -> Sequence[Sequence[str]]:
-    """Return the fields of ``RowWords``."""
-    snapshots, addresses = _named("--snapshot", *_readable_snapshots(given)), _address_words(settings)
-    clusters = [*_path_words(settings), *_named("--clusters", *settings.clusters, *settings.platform), *project_words()]
-    documents = _document_words(settings)
-    return [*documents, *addresses, *snapshots], [*clusters, *addresses], documents, _owner_words(settings)
-
-
-def _readable_snapshots(given: _DriftOptions) -> tuple[str, ...]:
-    """Return the snapshots if another command can read them: it reads them in one local place, and no tables."""
-    from topiarist.drift.snapshots import spark_required_reason
-    from topiarist.drift.storage import is_remote
-
-    if len(given.snapshots) != 1 or is_remote(given.snapshots[0]) or spark_required_reason(given.snapshots[0]):
-        return ()
-    return given.snapshots
-
-
-def _repairs_of(given: _DriftOptions, settings: Settings) -> dict[str, str]:
-    """Return the commands that repair findings by the value of ``--fix``, without the report and a selection."""
-    words = ["topiarist", "drift", *_document_words(settings), *_address_words(settings), *_owner_words(settings)]
-    snapshots = _named("--snapshots", *_readable_snapshots(given))
-    return {
-        way: shlex.join([*words, *(snapshots if way == "plan" else ()), "--fix", way])
-        for way in ("plan", "manifest", "accept")
-    }
 
 
 def _load_previous(run: Engine, given: _DriftOptions) -> PreviousReport:
