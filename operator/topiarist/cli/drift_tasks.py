@@ -268,9 +268,10 @@ def _readable_snapshots(given: Any) -> tuple[str, ...]:
     from topiarist.drift.snapshots import spark_required_reason
     from topiarist.drift.storage import is_remote
 
-    if len(given.snapshots) != 1 or is_remote(given.snapshots[0]) or spark_required_reason(given.snapshots[0]):
+    snapshots: tuple[str, ...] = given.snapshots
+    if len(snapshots) != 1 or is_remote(snapshots[0]) or spark_required_reason(snapshots[0]):
         return ()
-    return given.snapshots
+    return snapshots
 
 
 def repairs_of(given: Any, settings: Settings) -> dict[str, str]:
