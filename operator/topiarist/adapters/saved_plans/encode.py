@@ -83,9 +83,11 @@ def _format_value(value: Any, indent: str) -> str:
         parts, ends = [_format_value(item, deeper) for item in value], "[]"
     else:
         parts, ends = [_encode_json(item) for item in value], "[]"
-    line = ", ".join(parts)
-    if len(line) + len(indent) <= _MAX_LINE_LENGTH and "\n" not in line:
-        return f"{ends[0]}{line}{ends[1]}"
+    # Joined only if it may fit: the text of a fleet is 100 MB, and each copy another 100.
+    if not any("\n" in part for part in parts):
+        line = ", ".join(parts)
+        if len(line) + len(indent) <= _MAX_LINE_LENGTH:
+            return f"{ends[0]}{line}{ends[1]}"
     return f"{ends[0]}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{ends[1]}"
 
 

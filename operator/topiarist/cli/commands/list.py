@@ -238,7 +238,9 @@ def _list_topics(
         raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "take it with topiarist snapshot --evidence")
     found = build_rows(state, spec, specs, inspections, names, topic_filter.dormant_for)
     rows = tuple(filter(topic_filter.matches, found))
-    return TopicList(spec, state, rows, len(state.topics) + len(state.topic_errors), specs is not None)
+    count = len(state.topics) + len(state.topic_errors)
+    # Without the topics: a fleet is listed when all its clusters are read, and their rows have what is shown.
+    return TopicList(spec, replace(state, topics={}), rows, count, specs is not None)
 
 
 def _parse_labels(values: tuple[str, ...]) -> dict[str, str]:
