@@ -255,10 +255,13 @@ def test_never_more_is_ahead_of_the_controller_than_was_said(
     assert not ahead(client)
 
 
-def test_without_wait_nothing_is_held_back(cluster: SimulatedKafka, client: KazooClient, tmp_path: Path) -> None:
+def test_without_wait_nothing_is_held_back(
+    cluster: SimulatedKafka, client: KazooClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without ``--wait`` there is no pacing, regardless of the backlog of the controller."""
+    monkeypatch.setenv("TOPIARIST_MAX_INFLIGHT_REPLICAS", str(AHEAD))  # as an option it would be a usage error
     with cluster.pause_controller():
-        command = [word for word in paced(cluster.connect, folder(tmp_path, *NAMES)) if word != "--wait"]
+        command = [word for word in waited(cluster.connect, folder(tmp_path, *NAMES)) if word != "--wait"]
         done = run_topiarist(*command)
         assert (done.code, done.err) == (0, "")
         assert max(ahead(client).values()) > AHEAD

@@ -205,7 +205,7 @@ def login(**_: Any) -> kopf.ConnectionInfo:
         if found:
             found.as_ssl_context()
             if not urlsplit(found.server or "").scheme:
-                raise kopf.LoginError(f"found server {found.server}, wanted an address such as https://10.0.0.1:6443")
+                raise kopf.LoginError(f"found server {found.server}, wanted an address such as https://127.0.0.1:6443")
     except Exception as error:  # kopf reads the file without checks: any error of YAML, base64, a certificate, a type
         known = isinstance(error, OSError | kopf.LoginError)
         why = " ".join(f"{'' if known else f'{type(error).__name__}: '}{error}".split())
