@@ -310,7 +310,10 @@ CLUSTER = "contexts: [{name: x, context: {cluster: c, user: u}}]\nusers: [{name:
         ("current-context: x", "KeyError: 'x'"),
         (f"current-context: x\n{CLUSTER}{{}}}}]", "found server None, wanted an address such as "),
         (f"current-context: x\n{CLUSTER}{{server: a b}}}}]", "found server a b, wanted an address such as "),
-        (f"current-context: x\n{CLUSTER}{{server: 'https://127.0.0.1', certificate-authority-data: YWJj}}}}]", "no start line"),
+        (
+            f"current-context: x\n{CLUSTER}{{server: 'https://localhost', certificate-authority-data: YWJj}}}}]",
+            "no start line",
+        ),
     ],
 )
 def test_a_kubeconfig_that_is_none_is_told(
