@@ -44,7 +44,8 @@ export TOPIARIST_CACHE
 # Images of containers set it, and then every start of Python compiles again: twice the time.
 unexport PYTHONDONTWRITEBYTECODE
 export RUFF_CACHE_DIR := $(TOPIARIST_CACHE)/ruff
-export MYPY_CACHE_DIR := $(TOPIARIST_CACHE)/mypy
+# One for each checkout: two that run at the same time mixed their entries, and mypy reported signatures of the other.
+export MYPY_CACHE_DIR := $(TOPIARIST_CACHE)/mypy/$(subst /,-,$(CURDIR))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
