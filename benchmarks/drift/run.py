@@ -48,7 +48,7 @@ STORED = (300, 1000, 0.05)
 BARE_DRIVER = ROOT / "benchmarks" / "drift" / "bare_driver.py"
 
 FLEETS_WITH_BARE_DRIVER = ("alike", "own")
-"""The fleets whose driver is compared with a bare one: no finding, and few documents for each cluster."""
+"""Fleets with a bare driver beside them: no finding, and few documents for each cluster."""
 
 RUNS = 1
 
