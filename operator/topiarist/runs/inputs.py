@@ -92,12 +92,12 @@ class Documents(Struct):
         that cannot be read.
         """
         if self.loaded.has_unread_files:
-            raise InvalidManifests([*self.errors], self.loaded.suppressed_count)
+            raise _make_error(self.loaded, self.errors)
         self.invalid_clusters -= self.clusters.keys()
         left_out = dict(_find_by_source(self.loaded, self.errors))
         while True:
             if only_cluster is not None and only_cluster not in self.clusters:
-                raise InvalidManifests([*self.errors], self.loaded.suppressed_count)
+                raise _make_error(self.loaded, self.errors)
             desired = resolve_documents()
             found = {*desired.errors}
             if require_addresses:
@@ -109,15 +109,20 @@ class Documents(Struct):
             topics = [each for each in self.topics if id(each.source) not in documents]
             kept = {name: each for name, each in self.clusters.items() if id(each.source) not in documents}
             if len(topics) == len(self.topics) and len(kept) == len(self.clusters):
-                raise InvalidManifests([*self.errors], self.loaded.suppressed_count)
+                raise _make_error(self.loaded, self.errors)
             self.invalid_clusters |= self.clusters.keys() - kept.keys()
             self.topics, self.clusters = topics, kept
             left_out |= documents
         if self.invalid_clusters and not {*self.clusters} - {""}:
-            raise InvalidManifests([*self.errors], self.loaded.suppressed_count)
+            raise _make_error(self.loaded, self.errors)
         self.invalid = _add_errors([*self.loaded.invalid_parts, *left_out.values()], sorted(self.errors))
         self.errors = set()
         return desired
+
+
+def _make_error(loaded: Loaded, errors: Iterable[Diagnostic]) -> InvalidManifests:
+    """Return an error of the loaded documents, with the number of errors beyond those that are shown."""
+    return InvalidManifests([*errors], loaded.suppressed_count)
 
 
 def _find_by_source(loaded: Loaded, errors: Iterable[Diagnostic]) -> Iterable[tuple[int, InvalidDocument]]:
@@ -231,7 +236,7 @@ def load_manifests(
         require_addresses = not settings.snapshot and not offline
         desired = documents.leave_out_invalid(resolve_documents, settings.cluster, require_addresses=require_addresses)
         if left_out := [error for document in documents.invalid for error in document.errors]:
-            listener.on_error(InvalidManifests(left_out, loaded.suppressed_count))
+            listener.on_error(_make_error(loaded, left_out))
     else:
         desired = resolve_documents()
     result = _evaluate_policies(policies, desired, documents.clusters, validate_only=offline)
@@ -242,11 +247,14 @@ def load_manifests(
     if offline or skip_invalid:  # other commands read no drift documents
         found += _at(_Level.WARNING, _find_unmatched_clusters(documents))
     _report_foreign(loaded, listener)
-    if errors := {each for level, each in found if level is _Level.ERROR}:
-        listener.on_warnings([each for level, each in found if level is _Level.FILE])
-        raise InvalidManifests([*errors], loaded.suppressed_count)
-    desired = replace(desired, warnings=tuple(sorted({each for _, each in found})))
-    _report_desired(desired, settings, listener)
+    errors = {each for level, each in found if level is _Level.ERROR}
+    warnings = {each for level, each in found if level is _Level.FILE or not errors}
+    if not errors:
+        _report_ignored_topics(desired, settings, listener)
+    listener.on_warnings(sorted(warnings))
+    if errors:
+        raise _make_error(loaded, errors)
+    desired = replace(desired, warnings=tuple(sorted(warnings)))
     if settings.selection.text:
         desired = _select_topics(desired, settings, listener)
     return RunInputs(
@@ -307,13 +315,12 @@ def _has_all_clusters(settings: RunSettings, clusters: Mapping[str, ClusterSpec]
     return bool(settings.platform or settings.clusters) and set(clusters) != {""}
 
 
-def _report_desired(desired: Desired, settings: RunSettings, listener: RunListener) -> None:
-    """Report topics that are ignored, patterns of options that match none, and all warnings."""
+def _report_ignored_topics(desired: Desired, settings: RunSettings, listener: RunListener) -> None:
+    """Report topics that are ignored, and patterns of options that match none."""
     if desired.skipped_count:
         names = list_first([*filter(None, desired.clusters)]) or "this cluster"
         listener.on_message(f"ignored {format_count(desired.skipped_count, 'topic')} for clusters other than {names}")
     report_unmatched_patterns(desired.topics, settings, listener)
-    listener.on_warnings(desired.warnings)
 
 
 def _parse_drift_documents(documents: Documents) -> tuple[Sequence[DriftException], Sequence[SeverityRule]]:
@@ -395,7 +402,7 @@ def load_clusters(settings: RunSettings, listener: RunListener = SILENT) -> Mapp
     chosen = clusters if settings.cluster is None else {settings.cluster: clusters[settings.cluster]}
     missing_addresses = () if settings.snapshot else _find_missing_addresses(chosen)
     if errors := {*documents.errors, *missing_addresses}:
-        raise InvalidManifests([*errors], documents.loaded.suppressed_count)
+        raise _make_error(documents.loaded, errors)
     listener.on_warnings(documents.loaded.warnings)
     return chosen
 
@@ -440,7 +447,7 @@ def _load(settings: RunSettings, listener: RunListener, *, offline: bool) -> Doc
     except WrongSettings:
         # The missing Cluster may be one of the invalid documents: report their errors first.
         if loaded.errors:
-            raise InvalidManifests(loaded.errors, loaded.suppressed_count) from None
+            raise _make_error(loaded, loaded.errors) from None
         raise
     return Documents.of(loaded, clusters, errors)
 
