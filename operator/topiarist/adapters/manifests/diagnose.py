@@ -387,7 +387,7 @@ def _compose_text(file: File, text: str, composer: type[Composer]) -> Iterator[C
             return
         except (YAMLError, LimitExceeded) as error:
             flaw, index = locate_error(error, part)
-        if template := _find_template(part, index):
+        if template := _find_template(part, index, seek_statement=not offset):
             yield _make_diagnostic(file, template, line)
             return
         yield _make_diagnostic(file, flaw, line)
@@ -398,12 +398,13 @@ def _compose_text(file: File, text: str, composer: type[Composer]) -> Iterator[C
         offset += following.start()
 
 
-def _find_template(text: str, index: int) -> SyntaxIssue | None:
+def _find_template(text: str, index: int, *, seek_statement: bool) -> SyntaxIssue | None:
     """Return the issue of a template that is not YAML at ``index``; None if the text does not look like one.
 
-    That is a statement outside of quotes and comments, or any marker of a template on the line of the error.
+    That is any marker of a template on the line of the error, or a statement outside of quotes and comments anywhere;
+    ``seek_statement`` at the first error of a file: if there is none, there is none in the rest of the file.
     """
-    found = _STATEMENT.search(text) or _MARKER_IN_LINE.match(text, text.rfind("\n", 0, index) + 1)
+    found = (seek_statement and _STATEMENT.search(text)) or _MARKER_IN_LINE.match(text, text.rfind("\n", 0, index) + 1)
     if found is None:
         return None
     *lines, last = LINE_BREAK.split(text[: found.start(1)])

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn
@@ -395,9 +396,13 @@ _NAME_IN_TEXT = re.compile(r"""["']?\b(?:topicName|name)["']?[ \t]*:[ \t]*["']?(
 
 def _unreadable_part(error: Diagnostic, file: File) -> InvalidDocument:
     """Return the part of a file that cannot be read; its topics are all names that the text of the file has."""
-    encoding = "utf-16" if file.data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
-    names = _NAME_IN_TEXT.findall(file.data.decode(encoding, errors="replace"))
-    return InvalidDocument(error.location, error.location.line, topics=frozenset(names))
+    return InvalidDocument(error.location, error.location.line, topics=_find_names(file.data))
+
+
+@lru_cache(maxsize=1)  # many parts of one file may be unreadable
+def _find_names(data: bytes) -> frozenset[str]:
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
+    return frozenset(_NAME_IN_TEXT.findall(data.decode(encoding, errors="replace")))
 
 
 def _find_words(source: Document) -> frozenset[str]:

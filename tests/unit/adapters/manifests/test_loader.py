@@ -10,10 +10,12 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
+from unittest.mock import Mock
 
 import pytest
 
-from topiarist.adapters.manifests import files, loader, source
+from topiarist.adapters.manifests import diagnose, files, loader, source
 from topiarist.adapters.manifests.loader import Loaded, load_manifests, read_annotations
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.adapters.manifests.yaml_text import StrictParser
@@ -351,6 +353,20 @@ def test_errors_of_a_file_are_limited_and_counted() -> None:
     assert loaded.errors[-1].location.line == 200
     many = text((TOPIC % "a").replace("spec: {", "spec: {ignore: [" + "~," * 300 + "], "))
     assert (len(many.errors), many.suppressed_count) == (source.MAX_ERRORS, 200)
+
+
+@pytest.mark.parametrize("pattern", [(loader, "_NAME_IN_TEXT"), (diagnose, "_STATEMENT")], ids=["names", "templates"])
+def test_the_whole_text_is_searched_once_for_all_errors(
+    pattern: tuple[ModuleType, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many parts of a file are unreadable, its names and a template in it are searched once."""
+    module, name = pattern
+    searches = Mock(wraps=getattr(module, name))
+    monkeypatch.setattr(module, name, searches)
+    loaded = text(f"---\nkind: Topic\n:\n  name: {name}\n" * 50)  # its own text: the names of the last are kept
+    assert len(loaded.errors) == 50
+    assert len(searches.mock_calls) == 1
+    assert {part.topics for part in loaded.invalid_parts} == {frozenset({name})}
 
 
 def test_a_changed_file_does_not_matter(folder: Path) -> None:
