@@ -180,3 +180,22 @@ def _replicas_after(topic: TopicState, changes: Sequence[Change]) -> tuple[types
     return kept + tuple(
         replicas for change in changes if isinstance(change, AddPartitions) for replicas in change.replicas
     )
+
+
+class Gate:
+    """A throttle that lets ``room`` topics through after each wait, and counts the waits."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.left, self.waits = room, room, 0
+
+    def try_acquire(self, topic: TopicPlan) -> bool:
+        """Return whether there is room."""
+        self.left -= 1
+        return self.left >= 0
+
+    def wait(self) -> None:
+        """Make room."""
+        self.left, self.waits = self.room, self.waits + 1
+
+    def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
+        """Ignore the outcome."""

@@ -87,7 +87,9 @@ class Bench:
         return state(*topics, brokers=self.cluster.brokers, dangling_records=dangling)
 
     def own(self, name: str, *keys: str, owner: str = "default") -> None:
-        """Record the ownership of a topic."""
+        """Record the ownership of a topic, which is created on the brokers 1 and 2 if there is none."""
+        if name not in self.cluster.topics:
+            self.cluster.add(name, (1, 2))
         record = OwnershipRecord(owner, tuple(sorted(keys)))
         self.records.topics[name] = TopicRecord(record, self.cluster.topics[name].id_text)
 

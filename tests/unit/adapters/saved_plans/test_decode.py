@@ -23,7 +23,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import limit_moves
 from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.moves import UNLIMITED, LeaderChange, MoveKind, MoveSettings, ReplicaMove
-from topiarist.model.plan import ElectLeaders, MoveReplicas, Plan
+from topiarist.model.plan import ElectLeaders, Plan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord
 from topiarist.planning.preconditions import check_plan
@@ -205,18 +205,12 @@ def test_every_cut_and_addition_is_refused(at: int) -> None:
 NOT_A_PLAN = {
     "nothing": (b"", "is not a saved plan: found invalid JSON at column 1 (Expecting value)"),
     "no text": (b"\xff\xfe", "found the byte 0xff at byte 1, not UTF-8"),
-    "yaml": (b"# a topic\napiVersion: topiarist.dev/v1\n", "found invalid JSON at column 1"),
-    "a second line": (b'{"a":\n}', "found invalid JSON at line 2, column 1"),
     "a list": (b"[]", "is not a saved plan: wanted an object with formatVersion, clusters, fingerprint"),
     "another object": (b'{"clusters": []}', "is not a saved plan"),
-    "a key twice": (b'{"a": 1, "a": 2}', "found a duplicate key"),
-    "a fraction": (b'{"formatVersion": 1.0}', 'found the number "1.0", wanted only integers'),
     "no number": (b'{"formatVersion": NaN}', 'found the number "NaN"'),
     "a huge number": (b'{"formatVersion": ' + b"9" * 5000 + b"}", "wanted at most 64 bits"),
-    "too deep": (b"[" * 100_000, "nested too deeply"),
     "no format": (b'{"formatVersion": "1", "clusters": [], "fingerprint": ""}', 'found formatVersion "1"'),
     "an old format": (b'{"formatVersion": 0, "clusters": [], "fingerprint": ""}', 'found formatVersion "0"'),
-    "half a letter": (signed({"formatVersion": 1, "clusters": ["\ud800"]}), "half of a character (a lone surrogate)"),
     "no clusters": (signed({"formatVersion": 1, "clusters": 5}), "clusters does not match schemas/plan.json"),
 }
 
@@ -231,266 +225,312 @@ def test_what_is_no_plan(raw: bytes, words: str) -> None:
     assert "make a new plan" in error.hint
 
 
-def test_an_edited_plan() -> None:
-    """An edited plan is refused because its fingerprint does not match its content."""
-    error = refusal(written(PLAN).replace(b'"retention.ms": "9"', b'"retention.ms": "1"'))
-    assert error.reason is Reason.PLAN_EDITED
-    assert "its fingerprint does not match its content" in str(error)
+OTHER_PLANS = {
+    "edited": (
+        written(PLAN).replace(b'"retention.ms": "9"', b'"retention.ms": "1"'),
+        Reason.PLAN_EDITED,
+        "its fingerprint does not match its content",
+    ),
+    "laid out anew": (
+        json.dumps(json.loads(written(PLAN))).encode(),
+        Reason.PLAN_EDITED,
+        "writes this content in another form",
+    ),
+    "newer": (
+        b'{"formatVersion": 2, "clusters": {}, "fingerprint": {}}',
+        Reason.PLAN_TOO_NEW,
+        "has format version 2, and this release of topiarist reads up to 1",
+    ),
+}
 
 
-def test_a_plan_that_was_laid_out_anew() -> None:
-    """A plan with the same content in another layout is refused, because topiarist did not write it."""
-    error = refusal(json.dumps(json.loads(written(PLAN))).encode())
-    assert error.reason is Reason.PLAN_EDITED
-    assert "writes this content in another form" in str(error)
+@pytest.mark.parametrize(("raw", "reason", "words"), OTHER_PLANS.values(), ids=OTHER_PLANS)
+def test_plans_that_this_release_did_not_write(raw: bytes, reason: Reason, words: str) -> None:
+    """An edited plan, the same content in another layout, and a newer format each have their reason.
+
+    A newer format is reported first, because content and fingerprint may have another meaning.
+    """
+    error = refusal(raw)
+    assert error.reason is reason
+    assert words in str(error)
 
 
-def test_a_plan_of_a_newer_format() -> None:
-    """A newer format version is reported first, because content and fingerprint may have another meaning."""
-    error = refusal(b'{"formatVersion": 2, "clusters": {}, "fingerprint": {}}')
-    assert error.reason is Reason.PLAN_TOO_NEW
-    assert "has format version 2, and this release of topiarist reads up to 1" in str(error)
+Edit = Callable[[Any], Any]
 
 
-def cluster_of(content: dict[str, Any]) -> dict[str, Any]:
-    return content["clusters"][0]  # type: ignore[no-any-return]
+def find(content: dict[str, Any], path: str) -> Any:
+    """Return the value at a path that begins with the name of a topic, or is empty for that of the cluster."""
+    cluster = content["clusters"][0]
+    name, *steps = path.split("/")
+    found = next((each for each in cluster["topics"] if each["topic"] == name), cluster)
+    for step in steps:
+        found = found[int(step) if isinstance(found, list) else step]
+    return found
 
 
-def of(name: str, *path: str | int) -> Callable[[dict[str, Any]], Any]:
-    """Return a function that returns the value at a path in a topic of the document."""
-
-    def find(content: dict[str, Any]) -> Any:
-        found = next(each for each in cluster_of(content)["topics"] if each["topic"] == name)
-        for step in path:
-            found = found[step]
-        return found
-
-    return find
+def on(path: str, act: Edit) -> Edit:
+    """Return the edit of the value at a path."""
+    return lambda content: act(find(content, path))
 
 
-def put(name: str, *path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
-    def act(content: dict[str, Any]) -> None:
-        of(name, *path[:-1])(content)[path[-1]] = to
-
-    return act
+def put(path: str, **fields: Any) -> Edit:
+    """Return the edit of fields of the object at a path."""
+    return on(path, lambda found: found.update(fields))
 
 
-def _twice(content: dict[str, Any]) -> None:
-    cluster_of(content)["topics"].insert(0, of("clicks")(content))
-
-
-def _two_clusters(content: dict[str, Any]) -> None:
-    content["clusters"].append({**cluster_of(content), "name": "z"})
-
-
-def _same_name(content: dict[str, Any]) -> None:
-    content["clusters"].append(cluster_of(content))
-
-
-def _brokers_twice(content: dict[str, Any]) -> None:
-    cluster_of(content)["brokers"] *= 2
-
-
-def _reversed(content: dict[str, Any]) -> None:
-    of("clicks", "changes", 1, "config")(content).reverse()
+def _collide(content: dict[str, Any]) -> None:
+    find(content, "orders")["topic"] = "o.k"
+    find(content, "ours")["topic"] = "o_k"
 
 
 def _held(content: dict[str, Any]) -> None:
     """Add a refusal with a withheld growth by no partitions."""
-    change = deepcopy(of("clicks", "changes", 0)(content))
+    change = deepcopy(find(content, "clicks/changes/0"))
     change["after"]["newReplicas"] = []
     refusal = {"reason": "Frozen", "message": "", "field": [], "hint": "", "withheld": [change]}
-    of("clicks", "refusals")(content).append(refusal)
+    find(content, "clicks/refusals").append(refusal)
 
 
-def _all(*acts: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-    def act(content: dict[str, Any]) -> None:
-        for each in acts:
-            each(content)
+def _kafka_topic(content: dict[str, Any]) -> None:
+    """Keep the raised topic alone, as one of Kafka's own."""
+    raised = find(content, "raised")
+    raised["topic"] = "__consumer_offsets"
+    content["clusters"][0]["topics"] = [raised]
 
-    return act
 
-
-CREATED = ("changes", 0, "after")
-FORGED = {
-    "a path for a name": (put("clicks", "topic", to="../../x"), 'found "/" in topic name'),
-    "a dot": (put("clicks", "topic", to=".."), "which Kafka reserves"),
-    "a long name": (put("clicks", "topic", to="a" * 250), "250 characters"),
-    "the topic of the records": (put("clicks", "topic", to="__topiarist"), "internal to Kafka or to topiarist"),
-    "an internal topic": (put("clicks", "topic", to="__consumer_offsets"), "internal to Kafka"),
-    "a topic twice": (_twice, "topics that are duplicate"),
-    "names that collide": (
-        _all(put("orders", "topic", to="o.k"), put("ours", "topic", to="o_k")),
-        "which Kafka does not allow",
+ANOTHER_FORM = "writes this content in another form"
+NO_VALID_RECORD = "a valid ownership record of the plan's owner"
+OTHER_RECORD = "does not match the changes and the owner"
+OTHER_KEYS = "keys that are not sorted or not set"
+FORGED: dict[str, tuple[Edit, str]] = {
+    "a path for a name": (put("clicks", topic="../../x"), 'found "/" in topic name'),
+    "a dot": (put("clicks", topic=".."), "which Kafka reserves"),
+    "a long name": (put("clicks", topic="a" * 250), "250 characters"),
+    "the topic of the records": (put("clicks", topic="__topiarist"), "internal to Kafka or to topiarist"),
+    "an internal topic": (put("clicks", topic="__consumer_offsets"), "internal to Kafka"),
+    "a topic twice": (on("/topics", lambda topics: topics.insert(0, topics[0])), "topics that are duplicate"),
+    "names that collide": (_collide, "which Kafka does not allow"),
+    "a cluster twice": (
+        lambda content: content["clusters"].append(find(content, "")),
+        "clusters that are duplicate",
     ),
-    "a cluster twice": (_same_name, "clusters that are duplicate"),
-    "two plans for one cluster": (_two_clusters, "two plans for one cluster id"),
+    "two plans for one cluster": (
+        lambda content: content["clusters"].append({**find(content, ""), "name": "z"}),
+        "two plans for one cluster id",
+    ),
     "a cluster's name of two lines": (
-        lambda content: cluster_of(content).update(name="prod\nApplied: 9 done."),
+        put("", name="prod\nApplied: 9 done."),
         "clusters[0].name does not match schemas/plan.json",
     ),
-    "a broker twice": (_brokers_twice, "brokers that are duplicate"),
+    "a broker twice": (on("/brokers", lambda brokers: brokers.append(brokers[0])), "brokers that are duplicate"),
     "a negative id": (
-        put("orders", *CREATED, "replicas", 0, to=[-2, 2]),
+        put("orders/changes/0/after", replicas=[[-2, 2]]),
         "topics[2].changes[0] does not match schemas/plan.json",
     ),
     "brokers that the cluster is to choose in part": (
-        put("orders", *CREATED, "replicas", 0, to=[-1, 2]),
+        put("orders/changes/0/after", replicas=[[-1, 2]]),
         "found replica lists that name brokers in part",
     ),
-    "an id beyond an int": (put("orders", *CREATED, "replicas", to=[[1 << 31]]), "wanted at most 2147483647"),
-    "a replica twice": (put("orders", *CREATED, "replicas", 0, to=[1, 1]), "found broker 1 twice"),
-    "lists of different width": (put("orders", *CREATED, "replicas", 0, to=[1]), "different numbers of replicas"),
-    "no partitions": (put("orders", *CREATED, "replicas", to=[]), "no partitions"),
-    "an empty list": (put("orders", *CREATED, "replicas", to=[[]]), "empty replica list"),
-    "a control character": (put("orders", *CREATED, "config", to={"retention.ms": "\x1b"}), "control character"),
-    "a control character in a key": (put("orders", *CREATED, "config", to={"a\nb": "1"}), "control character"),
+    "an id beyond an int": (put("orders/changes/0/after", replicas=[[1 << 31]]), "wanted at most 2147483647"),
+    "a replica twice": (put("orders/changes/0/after", replicas=[[1, 1]]), "found broker 1 twice"),
+    "lists of different width": (
+        put("orders/changes/0/after", replicas=[[1], [1, 2]]),
+        "different numbers of replicas",
+    ),
+    "no partitions": (put("orders/changes/0/after", replicas=[]), "no partitions"),
+    "an empty list": (put("orders/changes/0/after", replicas=[[]]), "empty replica list"),
+    "a control character": (put("orders/changes/0/after", config={"retention.ms": "\x1b"}), "control character"),
+    "a control character in a key": (put("orders/changes/0/after", config={"a\nb": "1"}), "control character"),
     "a control character in a key that changes": (
-        put("clicks", "changes", 1, "config", 0, "key", to="\x1b"),
+        put("clicks/changes/1/config/0", key="\x1b"),
         'config "\\x1b": found a control character',
     ),
-    "a risky creation": (put("orders", "changes", 0, "risk", to="DataLoss"), "found the risk DataLoss"),
-    "no new partitions": (put("clicks", "changes", 0, "after", "newReplicas", to=[]), "no partitions"),
+    "a risky creation": (put("orders/changes/0", risk="DataLoss"), "found the risk DataLoss"),
+    "no new partitions": (put("clicks/changes/0/after", newReplicas=[]), "no partitions"),
     "partitions of another width": (
-        put("clicks", "changes", 0, "after", "newReplicas", to=[[1]] * 2),
+        put("clicks/changes/0/after", newReplicas=[[1]] * 2),
         "another number of replicas",
     ),
-    "a wrong total": (put("clicks", "changes", 0, "after", "partitions", to=9), "writes this content in another form"),
+    "a wrong total": (put("clicks/changes/0/after", partitions=9), ANOTHER_FORM),
     "held growth by nothing": (_held, 'topic "clicks": found no partitions'),
-    "a risky adoption": (put("ours", "changes", 0, "risk", to="DataLoss"), "found the risk DataLoss"),
+    "a risky adoption": (put("ours/changes/0", risk="DataLoss"), "found the risk DataLoss"),
     "a safe change with a reason": (
-        _all(
-            put("clicks", "changes", 1, "config", 1, "risk", to="Safe"),
-            put("clicks", "changes", 1, "config", 1, "explanation", to="all is well"),
-        ),
+        put("clicks/changes/1/config/1", risk="Safe", explanation="all is well"),
         "found the risk Safe",
     ),
-    "safe growth": (
-        _all(put("clicks", "changes", 0, "risk", to="Safe"), put("clicks", "changes", 0, "explanation", to="")),
-        "found the risk Safe",
-    ),
+    "safe growth": (put("clicks/changes/0", risk="Safe", explanation=""), "found the risk Safe"),
     "safe growth with keys": (
-        _all(
-            put("clicks", "changes", 0, "risk", to="Safe"),
-            put("clicks", "changes", 0, "explanation", to=UNKEYED_GROWTH.explanation),
-        ),
+        put("clicks/changes/0", risk="Safe", explanation=UNKEYED_GROWTH.explanation),
         "found the risk Safe",
     ),
     "a key that does not change": (
-        put("clicks", "changes", 1, "config", 0, "before", to="compact"),
+        put("clicks/changes/1/config/0", before="compact"),
         "found equal values before and after",
     ),
-    "keys that are not in order": (_reversed, "config keys that are duplicate or not sorted"),
-    "no keys": (
-        put("clicks", "changes", 1, "config", to=[]),
-        "topics[0].changes[1] does not match schemas/plan.json",
+    "keys that are not in order": (
+        on("clicks/changes/1/config", list.reverse),
+        "config keys that are duplicate or not sorted",
     ),
-    "a safe deletion": (
-        _all(put("gone", "changes", 0, "risk", to="Safe"), put("gone", "changes", 0, "explanation", to="")),
-        "a deletion with another risk",
-    ),
-    "a deletion of what is not ours": (
-        put("gone", "record", "before", "owner", to="team"),
-        "a valid ownership record of the plan's owner",
-    ),
-    "a deletion without a record that counts": (
-        put("gone", "record", "beforeValid", to=False),
-        "a valid ownership record of the plan's owner",
-    ),
-    "a deletion of what was deleted": (
-        put("gone", "record", "before", "absent", to=True),
-        "a valid ownership record of the plan's owner",
-    ),
+    "no keys": (put("clicks/changes/1", config=[]), "topics[0].changes[1] does not match schemas/plan.json"),
+    "a safe deletion": (put("gone/changes/0", risk="Safe", explanation=""), "a deletion with another risk"),
+    "a deletion of what is not ours": (put("gone/record/before", owner="team"), NO_VALID_RECORD),
+    "a deletion without a record that counts": (put("gone/record", beforeValid=False), NO_VALID_RECORD),
+    "a deletion of what was deleted": (put("gone/record/before", absent=True), NO_VALID_RECORD),
     "a record that counts and is absent": (
-        put("clicks", "record", "before", to=None),
+        put("clicks/record", before=None),
         "a valid ownership record before the changes that is absent",
     ),
-    "another owner's record": (
-        put("orders", "record", "after", "owner", to="team"),
-        "does not match the changes and the owner",
-    ),
-    "no record": (put("orders", "record", "after", to=None), "does not match the changes and the owner"),
-    "a tombstone for a living topic": (
-        put("orders", "record", "after", "absent", to=True),
-        "does not match the changes and the owner",
-    ),
-    "a record of keys nobody set": (
-        put("orders", "record", "after", "config", to=["a"]),
-        "keys that are not sorted or not set",
-    ),
-    "a record of keys that are not in order": (
-        put("clicks", "record", "after", "config", to=["segment.ms", "retention.ms", "cleanup.policy"]),
-        "keys that are not sorted or not set",
-    ),
+    "another owner's record": (put("orders/record/after", owner="team"), OTHER_RECORD),
+    "no record": (put("orders/record", after=None), OTHER_RECORD),
+    "a tombstone for a living topic": (put("orders/record/after", absent=True), OTHER_RECORD),
+    "a record of keys nobody set": (put("orders/record/after", config=["a"]), OTHER_KEYS),
+    "a record of keys that are not in order": (on("clicks/record/after/config", list.reverse), OTHER_KEYS),
     "a record of a key that nobody saw": (
-        put("clicks", "retainedConfig", to={}),
+        put("clicks", retainedConfig={}),
         'a value of "retention.ms" that does not match the changes',
     ),
     "a record that remembers another value than is set": (
-        put("clicks", "record", "after", "applied", "config", "retention.ms", to="8"),
+        put("clicks/record/after/applied/config", **{"retention.ms": "8"}),
         'a value of "retention.ms" that does not match the changes',
     ),
     "a record that remembers a key that it does not list": (
-        put("clicks", "record", "after", "applied", "config", "flush.ms", to="7"),
+        put("clicks/record/after/applied/config", **{"flush.ms": "7"}),
         'a value of "flush.ms" that does not match the changes',
     ),
     "a record that remembers a key that is set and that it does not list": (
-        put("clicks", "record", "after", "config", to=["retention.ms", "segment.ms"]),
+        put("clicks/record/after", config=["retention.ms", "segment.ms"]),
         'a value of "cleanup.policy" that does not match the changes',
     ),
-    "a record of a key that is removed": (
-        put("clicks", "changes", 1, "config", 1, "after", to=None),
-        "keys that are not sorted or not set",
-    ),
-    "a creation of what exists": (put("orders", "identity", to="7"), "found the creation of a topic that exists"),
-    "a change to what does not": (put("ours", "identity", to=None), "or a change of a topic that does not exist"),
+    "a record of a key that is removed": (put("clicks/changes/1/config/1", after=None), OTHER_KEYS),
+    "a creation of what exists": (put("orders", identity="7"), "found the creation of a topic that exists"),
+    "a change to what does not": (put("ours", identity=None), "or a change of a topic that does not exist"),
     "creation and adoption": (
-        lambda content: of("orders", "changes")(content).append(of("ours", "changes", 0)(content)),
+        lambda content: find(content, "orders/changes").append(find(content, "ours/changes/0")),
         "found changes that exclude each other: CreateTopic, TakeOwnership",
     ),
-    "an unknown kind": (
-        put("ours", "changes", 0, "kind", to="Explode"),
-        "topics[3].changes[0] does not match schemas/plan.json",
+    "an unknown kind": (put("ours/changes/0", kind="Explode"), "topics[3].changes[0] does not match schemas/plan.json"),
+    "an unknown reason": (put("", writeBlock={"reason": "Tired", "message": ""}), 'found the reason "Tired"'),
+    "an unknown release": (put("/configRules", kafkaVersion="2.0"), "found Kafka release 2.0"),
+    "no records, and one": (put("", keepsRecords=False), "found an ownership record in a plan without records"),
+    "records that are kept": (put("", keepsRecords=True), "does not match schemas/plan.json"),
+    "a setting that no rule reads": (put("/configRules", brokerConfig={"ssl.key.password": "x"}), ANOTHER_FORM),
+    "another risk of the topic": (put("orders", risk="Disruptive"), ANOTHER_FORM),
+}
+
+# Moves that no planner makes (M24).
+
+ON = replace(
+    PROD_CLUSTER,
+    moves=MoveSettings(frozenset({MoveKind.DRAIN, MoveKind.FACTOR, MoveKind.ASSIGNMENT}), UNLIMITED),
+    drain_brokers=frozenset({4}),
+)
+SEEN_MOVES = state(
+    topic("drained", replica_lists("41", "24")),
+    topic("listed", replica_lists("12")),
+    topic("raised", replica_lists("12", "23")),
+    brokers=RACKLESS_BROKERS,
+)
+
+
+def make_plan(on: ClusterSpec = ON) -> Plan:
+    """Return a plan with a drain, an explicit list and a raised factor."""
+    return plan(
+        SEEN_MOVES,
+        spec("drained", on, partitions=2, replicationFactor=2),
+        spec("listed", on, replicaAssignment=[[3, 1]]),
+        spec("raised", on, partitions=2, replicationFactor=3, config={"retention.ms": 5}),
+    )
+
+
+MOVES_PLAN = make_plan()
+DRAINED, RAISED = "drained/changes/0/moves/0", "raised/changes/0/moves/0"
+NO_PLAN = "is not a saved plan"
+OTHER_LEADER = "another preferred leader"
+FORGED_MOVES: dict[str, tuple[Edit, str]] = {
+    "a list with a broker twice": (put(DRAINED, after=[1, 1]), NO_PLAN),
+    "no broker": (put(DRAINED, after=[]), NO_PLAN),
+    "no broker before": (put(DRAINED, before=[]), NO_PLAN),
+    "a negative broker": (put(DRAINED, after=[-1, 1]), NO_PLAN),
+    "a negative partition": (put(DRAINED, partition=-1), NO_PLAN),
+    "equal lists": (put(DRAINED, after=[4, 1]), "equal replica lists"),
+    "a partition twice": (
+        on("drained/changes/0/moves", lambda moves: moves.append(moves[-1])),
+        "duplicate or not sorted",
     ),
-    "an unknown reason": (
-        lambda content: cluster_of(content).update(writeBlock={"reason": "Tired", "message": ""}),
-        'found the reason "Tired"',
+    "no moves": (put("drained/changes/0", moves=[]), NO_PLAN),
+    "no reason": (put(DRAINED, reasons=[]), NO_PLAN),
+    "a move for an unknown reason": (put(DRAINED, reasons=["Whim"]), NO_PLAN),
+    "reasons out of order": (put(DRAINED, reasons=["Racks", "Drain"]), "not in order"),
+    "moves of a smaller risk": (put("drained/changes/0", risk="Safe", explanation=""), "another risk"),
+    "two moves": (on("drained/changes", lambda changes: changes.append(changes[0])), "exclude each other"),
+    "drained to fewer replicas": (put(DRAINED, after=[1]), "without the reason Factor"),
+    "racks with a replica more": (put(DRAINED, after=[4, 1, 2], reasons=["Racks"]), "without the reason Factor"),
+    "spread to fewer replicas": (put(DRAINED, after=[1], reasons=["Spread"]), "without the reason Factor"),
+    "drained to another order": (put(DRAINED, after=[1, 4]), "another order of the same brokers"),
+    "racks with another leader": (put(DRAINED, after=[2, 1], reasons=["Racks"]), OTHER_LEADER),
+    "raised with another leader": (put(RAISED, after=[2, 1, 3]), OTHER_LEADER),
+    "lowered to the second replica": (put(RAISED, after=[2]), OTHER_LEADER),
+    "a Kafka topic with another factor": (_kafka_topic, "internal to Kafka"),
+}
+
+# Elections that are impossible.
+
+PARTITIONS = (LeaderChange(0, 2, 1), LeaderChange(2, 4, 3))
+ELECTION = ElectLeaders(PARTITIONS, assess_elections(PARTITIONS))
+
+
+def with_election(found: Plan) -> Plan:
+    """Return the plan of one topic with an election as its last change."""
+    (planned,) = found.topics
+    return replace(found, topics=(replace(planned, changes=(*planned.changes, ELECTION)),))
+
+
+ELECTION_PLAN = with_election(plan(state(topic()), spec(partitions=4, config={"retention.ms": 7})))
+
+
+def elect(*leaders: tuple[int, int, int]) -> Edit:
+    """Return the edit that elects leaders, each by its partition, the leader before and that after."""
+    partitions = [{"partition": at, "before": before, "after": after} for at, before, after in leaders]
+    return put("orders/changes/2", partitions=partitions)
+
+
+OTHER_RISK = "found an election with another risk or explanation"
+FORGED_ELECTIONS: dict[str, tuple[Edit, str]] = {
+    "no elected partitions": (elect(), NO_PLAN),
+    "an elected partition twice": (elect((0, 2, 1), (0, 2, 1)), "partitions that are duplicate or not sorted"),
+    "not sorted": (elect((2, 2, 1), (0, 2, 1)), "partitions that are duplicate or not sorted"),
+    "equal leaders": (elect((0, 1, 1), (2, 1, 1)), "partition 0: found equal leaders before and after"),
+    "a negative leader": (elect((0, -1, 1)), NO_PLAN),
+    "an election of a smaller risk": (put("orders/changes/2", risk="Safe"), OTHER_RISK),
+    "fewer than it says": (put("orders/changes/2", explanation="leaders of 1 partition change"), OTHER_RISK),
+    "before the other changes": (
+        on("orders/changes", lambda changes: changes.insert(0, changes.pop())),
+        "found changes that exclude each other: ElectLeaders, AddPartitions",
     ),
-    "an unknown release": (
-        lambda content: cluster_of(content)["configRules"].update(kafkaVersion="2.0"),
-        "found Kafka release 2.0",
-    ),
-    "no records, and one": (
-        lambda content: cluster_of(content).update(keepsRecords=False),
-        "found an ownership record in a plan without records",
-    ),
-    "records that are kept": (
-        lambda content: cluster_of(content).update(keepsRecords=True),
-        "does not match schemas/plan.json",
-    ),
-    "a setting that no rule reads": (
-        lambda content: cluster_of(content)["configRules"].update(brokerConfig={"ssl.key.password": "x"}),
-        "writes this content in another form",
-    ),
-    "another risk of the topic": (put("orders", "risk", to="Disruptive"), "writes this content in another form"),
+}
+FORGERIES = {
+    name: (made, *found)
+    for made, forged in ((PLAN, FORGED), (MOVES_PLAN, FORGED_MOVES), (ELECTION_PLAN, FORGED_ELECTIONS))
+    for name, found in forged.items()
 }
 
 
-@pytest.mark.parametrize(("forge", "words"), FORGED.values(), ids=FORGED.keys())
-def test_what_topiarist_never_plans_is_refused(forge: Callable[[dict[str, Any]], None], words: str) -> None:
+@pytest.mark.parametrize(("made", "forge", "words"), FORGERIES.values(), ids=FORGERIES)
+def test_what_topiarist_never_plans_is_refused(made: Plan, forge: Edit, words: str) -> None:
     """Names, lists, risks, records and combinations are checked, although the fingerprint is correct."""
-    content = json.loads(written(PLAN))
+    content = json.loads(written(made))
     forge(content)
     error = refusal(signed(content))
-    assert error.reason in (Reason.NOT_A_PLAN, Reason.PLAN_EDITED)
+    assert error.reason is (Reason.PLAN_EDITED if words == ANOTHER_FORM else Reason.NOT_A_PLAN)
     assert words in str(error)
 
 
-def test_the_forged_plan_was_good_before() -> None:
-    """The plan that the forgery tests start from is valid."""
-    (found,) = parse_plan_file(signed(json.loads(written(PLAN))), "plan.json").plans
-    counts = {topic.topic: len(topic.changes) for topic in found.topics}
-    assert counts == {"clicks": 2, "gone": 1, "orders": 1, "ours": 1}
+@pytest.mark.parametrize("made", [PLAN, MOVES_PLAN, ELECTION_PLAN], ids=["changes", "moves", "an election"])
+def test_the_forged_plans_were_good_before(made: Plan) -> None:
+    """Each forgery alone is the cause of its refusal."""
+    raw = written(made)
+    assert signed(json.loads(raw)) == raw
+    assert written(*parse_plan_file(raw, "plan.json").plans) == raw
 
 
 JSON = st.recursive(
@@ -543,207 +583,30 @@ def test_a_record_of_an_earlier_topic_comes_back() -> None:
     assert kept.topics[0].before.valid_record is None
 
 
-# Saved moves: they come back to the byte, and a file with moves that no planner makes is refused.
-
-ON = replace(
-    PROD_CLUSTER,
-    moves=MoveSettings(frozenset({MoveKind.DRAIN, MoveKind.FACTOR, MoveKind.ASSIGNMENT}), UNLIMITED),
-    drain_brokers=frozenset({4}),
-)
-SEEN_MOVES = state(
-    topic("drained", replica_lists("41", "24")),
-    topic("listed", replica_lists("12")),
-    topic("raised", replica_lists("12", "23")),
-    brokers=RACKLESS_BROKERS,
-)
-
-
-def make_plan(on: ClusterSpec = ON) -> Plan:
-    """Return a plan with a drain, an explicit list and a raised factor."""
-    return plan(
-        SEEN_MOVES,
-        spec("drained", on, partitions=2, replicationFactor=2),
-        spec("listed", on, replicaAssignment=[[3, 1]]),
-        spec("raised", on, partitions=2, replicationFactor=3, config={"retention.ms": 5}),
-    )
-
-
-MOVES_PLAN = make_plan()
-CONTENT = encode_plans([MOVES_PLAN])
-
-
 def test_moves_come_back() -> None:
     """Every list and reason is read back, also those that a limit of the run withholds."""
     for made in (MOVES_PLAN, limit_moves(MOVES_PLAN, 2)):
-        raw = dumps(encode_plans([made])).encode()
-        (kept,) = parse_plan_file(raw, "plan.json").plans
+        (kept,) = parse_plan_file(written(made), "plan.json").plans
         assert [each.moves() for each in kept.topics] == [each.moves() for each in made.topics]
-        assert dumps(encode_plans([kept])).encode() == raw
+        assert written(kept) == written(made)
 
 
 def test_the_pace_is_no_part_of_a_saved_plan() -> None:
     """Another throttle, batch size, or brokers drained by another means give the same file: they change no list."""
     other = replace(ON, moves=replace(ON.moves, throttle=1024, stall_after=5))
-    assert encode_plans([make_plan(other)]) == CONTENT
-
-
-Edit = Callable[[dict[str, Any]], None]
-
-
-def edit(topic_index: int, at: int, **fields: Any) -> Edit:
-    """Return the edit of one move of a topic."""
-
-    def act(content: dict[str, Any]) -> None:
-        content["clusters"][0]["topics"][topic_index]["changes"][0]["moves"][at].update(fields)
-
-    return act
-
-
-def _move_twice(content: dict[str, Any]) -> None:
-    moves = content["clusters"][0]["topics"][0]["changes"][0]["moves"]
-    moves.append(moves[-1])
-
-
-def _none(content: dict[str, Any]) -> None:
-    content["clusters"][0]["topics"][0]["changes"][0]["moves"] = []
-
-
-def _calm(content: dict[str, Any]) -> None:
-    content["clusters"][0]["topics"][0]["changes"][0].update(risk="Safe", explanation="")
-
-
-def _two_changes(content: dict[str, Any]) -> None:
-    changes = content["clusters"][0]["topics"][0]["changes"]
-    changes.append(changes[0])
-
-
-def _internal(content: dict[str, Any]) -> None:
-    raised = content["clusters"][0]["topics"][2]
-    raised["topic"] = "__consumer_offsets"
-    content["clusters"][0]["topics"] = [raised]
-
-
-DRAINED, RAISED = 0, 2
-FORGED_MOVES: dict[str, tuple[Edit, str]] = {
-    "a broker twice": (edit(DRAINED, 0, after=[1, 1]), ""),
-    "no broker": (edit(DRAINED, 0, after=[]), ""),
-    "no broker before": (edit(DRAINED, 0, before=[]), ""),
-    "a negative broker": (edit(DRAINED, 0, after=[-1, 1]), ""),
-    "a negative partition": (edit(DRAINED, 0, partition=-1), ""),
-    "equal lists": (edit(DRAINED, 0, after=[4, 1]), "equal replica lists"),
-    "a partition twice": (_move_twice, "duplicate or not sorted"),
-    "no moves": (_none, ""),
-    "no reason": (edit(DRAINED, 0, reasons=[]), ""),
-    "an unknown reason": (edit(DRAINED, 0, reasons=["Whim"]), ""),
-    "reasons out of order": (edit(DRAINED, 0, reasons=["Racks", "Drain"]), "not in order"),
-    "a smaller risk": (_calm, "another risk"),
-    "two moves": (_two_changes, "exclude each other"),
-    "drained to fewer replicas": (edit(DRAINED, 0, after=[1]), "without the reason Factor"),
-    "racks with a replica more": (edit(DRAINED, 0, after=[4, 1, 2], reasons=["Racks"]), "without the reason Factor"),
-    "spread to fewer replicas": (edit(DRAINED, 0, after=[1], reasons=["Spread"]), "without the reason Factor"),
-    "drained to another order": (edit(DRAINED, 0, after=[1, 4]), "another order of the same brokers"),
-    "racks with another leader": (edit(DRAINED, 0, after=[2, 1], reasons=["Racks"]), "another preferred leader"),
-    "raised with another leader": (edit(RAISED, 0, after=[2, 1, 3]), "another preferred leader"),
-    "lowered to the second replica": (edit(RAISED, 0, after=[2]), "another preferred leader"),
-    "a Kafka topic with another factor": (_internal, "internal to Kafka"),
-}
-
-
-@pytest.mark.parametrize(("forge", "words"), FORGED_MOVES.values(), ids=FORGED_MOVES)
-def test_moves_that_no_planner_makes_are_refused(forge: Edit, words: str) -> None:
-    """An edited file with a correct fingerprint is refused as a whole before anything is sent (M24)."""
-    content = deepcopy(CONTENT)
-    forge(content)
-    with pytest.raises(TopiaristError) as caught:
-        parse_plan_file(signed(content), "plan.json")
-    assert caught.value.reason is Reason.NOT_A_PLAN
-    assert words in str(caught.value)
-
-
-def test_the_forged_moves_were_good_before() -> None:
-    """The file of the test above is accepted without an edit, so each edit is the cause of its refusal."""
-    (kept,) = parse_plan_file(signed(deepcopy(CONTENT)), "plan.json").plans
-    kinds = [[type(change) for change in each.changes] for each in kept.topics]
-    assert kinds[0] == kinds[1] == [MoveReplicas]
-
-
-# Elections in a saved plan: they come back to the byte, and impossible ones are refused.
-
-PARTITIONS = (LeaderChange(0, 2, 1), LeaderChange(2, 4, 3))
-CHANGE = ElectLeaders(PARTITIONS, assess_elections(PARTITIONS))
-Forgery = Callable[[dict[str, Any]], None]
-
-
-def with_election(found: Plan) -> Plan:
-    """Return the plan of one topic with an election as its last change."""
-    (planned,) = found.topics
-    return replace(found, topics=(replace(planned, changes=(*planned.changes, CHANGE)),))
-
-
-ELECTION_PLAN = with_election(plan(state(topic()), spec(partitions=4, config={"retention.ms": 7})))
+    assert written(make_plan(other)) == written(MOVES_PLAN)
 
 
 def test_an_election_comes_back() -> None:
-    """The partitions with both leaders are in the document, and written again it has the same bytes."""
-    content = encode_plans([ELECTION_PLAN])
-    assert content["clusters"][0]["topics"][0]["changes"][-1] == {
+    """The partitions with both leaders are in the document, and are read back."""
+    assert find(encode_plans([ELECTION_PLAN]), "orders/changes/2") == {
         "kind": "ElectLeaders",
         "risk": "Disruptive",
         "explanation": "leaders of 2 partitions change",
         "partitions": [{"partition": 0, "before": 2, "after": 1}, {"partition": 2, "before": 4, "after": 3}],
     }
-    (kept,) = parse_plan_file(dumps(content).encode(), "plan.json").plans
+    (kept,) = parse_plan_file(written(ELECTION_PLAN), "plan.json").plans
     assert kept.topics[0].elections() == PARTITIONS
-    assert dumps(encode_plans([kept])) == dumps(content)
-
-
-def _change(content: dict[str, Any]) -> Any:
-    return content["clusters"][0]["topics"][0]["changes"][-1]
-
-
-def _put(field: str, value: Any) -> Forgery:
-    return lambda content: _change(content).update({field: value})
-
-
-def _first(content: dict[str, Any]) -> None:
-    changes = content["clusters"][0]["topics"][0]["changes"]
-    changes.insert(0, changes.pop())
-
-
-FORGED_ELECTIONS: dict[str, tuple[Forgery, str]] = {
-    "no partitions": (_put("partitions", []), "is not a saved plan"),
-    "a partition twice": (
-        _put("partitions", [{"partition": 0, "before": 2, "after": 1}] * 2),
-        "partitions that are duplicate or not sorted",
-    ),
-    "not sorted": (
-        _put("partitions", [{"partition": at, "before": 2, "after": 1} for at in (2, 0)]),
-        "partitions that are duplicate or not sorted",
-    ),
-    "equal leaders": (
-        _put("partitions", [{"partition": at, "before": 1, "after": 1} for at in (0, 2)]),
-        "partition 0: found equal leaders before and after",
-    ),
-    "a negative broker": (_put("partitions", [{"partition": 0, "before": -1, "after": 1}]), "is not a saved plan"),
-    "a smaller risk": (_put("risk", "Safe"), "found an election with another risk or explanation"),
-    "fewer than it says": (
-        _put("explanation", "leaders of 1 partition change"),
-        "found an election with another risk or explanation",
-    ),
-    "before the other changes": (_first, "found changes that exclude each other: ElectLeaders, AddPartitions"),
-}
-
-
-@pytest.mark.parametrize(("forge", "words"), FORGED_ELECTIONS.values(), ids=FORGED_ELECTIONS.keys())
-def test_impossible_elections_are_refused(forge: Forgery, words: str) -> None:
-    """An edited plan with a correct fingerprint is refused before anything is sent."""
-    content = json.loads(dumps(encode_plans([ELECTION_PLAN])))
-    forge(content)
-    signed = dumps({**content, "fingerprint": compute_fingerprint(content)}).encode()
-    with pytest.raises(TopiaristError) as caught:
-        parse_plan_file(signed, "plan.json")
-    assert caught.value.reason is Reason.NOT_A_PLAN
-    assert words in str(caught.value)
 
 
 # Moved partitions read from a report.

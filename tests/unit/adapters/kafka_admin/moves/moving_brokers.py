@@ -151,6 +151,12 @@ class MovingBrokers:
             topics.append(TopicPlan(name, before, record, record, changes=changes))
         return Plan("prod", "", owner=owner, topics=tuple(topics), brokers=tuple(look.brokers.values()))
 
+    def plan_move(self, *names: str) -> Plan:
+        """Create topics with one partition on the brokers 1 and 2, and return a plan that moves each to 1 and 3."""
+        for name in names:
+            self.create(name, (1, 2))
+        return self.plan({name: [(1, 3)] for name in names})
+
     def election_plan(self, name: str, *changes: LeaderChange) -> Plan:
         """Return a plan that elects leaders."""
         (before,) = self.plan({name: self.lists(name)}).topics
@@ -194,6 +200,24 @@ class MovingBrokers:
         return carry_out(
             plan, lambda: Mover(access, plan, options).execute(), lambda: Elector(access, plan, options).execute()
         )
+
+    def are_copying(self) -> bool:
+        """Return whether the last report has moves that brokers copy."""
+        return bool(self.seen and self.seen[-1].copying)
+
+    def while_copying(self, act: Callable[[], object]) -> Callable[[], bool]:
+        """Return a stop that acts at each report while brokers copy, and never stops."""
+
+        def stop() -> bool:
+            if self.are_copying():
+                act()
+            return False
+
+        return stop
+
+    def reassignments(self) -> list[Any]:
+        """Return the requests that began moves."""
+        return [each for each in self.session.sent if each.name == "AlterPartitionReassignments"]
 
     # Answers.
 

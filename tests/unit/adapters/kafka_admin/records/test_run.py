@@ -55,11 +55,31 @@ def hint_of(call: Callable[[], object]) -> str:
 
 
 def holding(broker: MemoryBroker) -> RecordsRun:
-    """Return a run that holds the lock."""
+    """Return a run that holds the lock, as a killed one leaves it."""
     run = new_run(broker)
     run.acquire()
     run.commit({"a": record(1)}, hold=True)
     return run
+
+
+def comparing(
+    broker: MemoryBroker, topic: TopicState | None, read_epoch: Callable[[], int | None] = lambda: None
+) -> RecordsRun:
+    """Return a run that finds this topic under each name."""
+    view = ClusterView(lambda names: dict.fromkeys(names, topic), read_epoch)
+    return RecordsRun(broker, "team", view, clock=broker.clock)
+
+
+def leave_intent(broker: MemoryBroker, kind: IntentKind = IntentKind.CHANGE) -> TopicState:
+    """Leave the intent of a change or creation, as a killed run does, and return the topic without the change."""
+    killed = new_run(broker)
+    killed.acquire()
+    if kind is IntentKind.CREATE:
+        killed.commit({"a": TopicRecord(None, None, Intent(kind, OwnershipRecord("team"), ((1,),)))}, hold=True)
+    else:
+        intent = Intent(kind, OwnershipRecord("team"), config={"a": "1"})
+        killed.commit({"a": TopicRecord(OwnershipRecord("team"), "id", intent)}, hold=True)
+    return TopicState(name="a", identity="id", topic_id="id", replicas=((1,),))
 
 
 def test_a_cluster_without_records(broker: MemoryBroker) -> None:
@@ -477,7 +497,7 @@ def test_the_epoch_of_the_controller_at_the_intents(broker: MemoryBroker) -> Non
         asked.append(8)
         return 8
 
-    run = RecordsRun(broker, "team", ClusterView(dict.fromkeys, ask), clock=broker.clock)
+    run = comparing(broker, None, ask)
     run.acquire()
     run.commit({}, hold=True)
     assert (new_run(broker).read().lock.leader_epoch, asked) == (8, [8])
@@ -489,15 +509,6 @@ def test_the_epoch_of_the_controller_at_the_intents(broker: MemoryBroker) -> Non
     assert (new_run(broker).read().lock.leader_epoch, asked) == (6, [8])
     run.commit({}, hold=False)
     assert new_run(broker).read().lock == replace(new_run(broker).read().lock, run=None, leader_epoch=None)
-
-
-def leave_intent(broker: MemoryBroker) -> TopicState:
-    """Leave the intent of a change, as a killed run does, and return the topic without the change."""
-    killed = new_run(broker)
-    killed.acquire()
-    intent = Intent(IntentKind.CHANGE, OwnershipRecord("team"), config={"a": "1"})
-    killed.commit({"a": TopicRecord(OwnershipRecord("team"), "id", intent)}, hold=True)
-    return TopicState(name="a", identity="id", topic_id="id", replicas=((1,),))
 
 
 @pytest.mark.parametrize(
@@ -513,9 +524,8 @@ def test_a_request_that_may_be_carried_out_late(
         broker.now += answer_s
         return epoch
 
-    run = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, topic), answer), clock=broker.clock)
     began = broker.now
-    run.acquire()
+    comparing(broker, topic, answer).acquire()
     assert (broker.now - began >= transactions.LEASE_S + transactions.LATE_WRITE_S) is waits
     assert broker.now - began < transactions.LEASE_S + transactions.LATE_WRITE_S * waits + answer_s + 3
 
@@ -535,8 +545,7 @@ def test_late_requests_are_waited_for_as_long_as_needed(
 
 def test_a_wait_for_late_requests_that_is_stopped(broker: MemoryBroker) -> None:
     """The run ends at once, and leaves the intents and no claim."""
-    topic = leave_intent(broker)
-    run = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, topic)), clock=broker.clock)
+    run = comparing(broker, leave_intent(broker))
     until = broker.now + transactions.LEASE_S + 10
     reason, message = reason_of(lambda: run.acquire(stop=lambda: broker.now >= until))
     assert (reason, message) == (Reason.LOCKED, "stopped while another run's requests may be carried out")
@@ -548,17 +557,9 @@ def test_a_wait_for_late_requests_that_is_stopped(broker: MemoryBroker) -> None:
 # The wait for the lock of another run, in virtual time.
 
 
-def hold(broker: MemoryBroker) -> None:
-    """Leave the lock held, as a killed run does."""
-    run = new_run(broker)
-    run.acquire()
-    run.commit({"a": record(1)}, hold=True)
-
-
-def test_a_held_lock_is_taken_after_its_lease_and_read_once() -> None:
+def test_a_held_lock_is_taken_after_its_lease_and_read_once(broker: MemoryBroker) -> None:
     """The next run polls the end of the topic, and reads the records again only when it has changed."""
-    broker = MemoryBroker()
-    hold(broker)
+    holding(broker)
     began, calls = broker.now, len(broker.calls)
     new_run(broker).acquire()
     waited = broker.now - began
@@ -583,9 +584,7 @@ def test_a_change_of_the_lock_is_seen_while_it_is_waited_for(
 ) -> None:
     """The holder commits after ten seconds, and the wait begins anew; a lock that it gives up is taken at once."""
     broker = MemoryBroker()
-    holder = new_run(broker)
-    holder.acquire()
-    holder.commit({"a": record(1)}, hold=True)
+    holder = holding(broker)
     began = broker.now
 
     def change(_name: str, _number: int) -> None:
@@ -598,10 +597,9 @@ def test_a_change_of_the_lock_is_seen_while_it_is_waited_for(
     assert least <= broker.now - began <= most
 
 
-def test_a_lock_that_is_taken_between_wait_and_init_is_waited_for_after_it() -> None:
+def test_a_lock_that_is_taken_between_wait_and_init_is_waited_for_after_it(broker: MemoryBroker) -> None:
     """The other run can commit no more; requests that it has sent may still be carried out for its lease."""
-    broker = MemoryBroker()
-    hold(broker)
+    holding(broker)
     new_run(broker).acquire()
     other = new_run(broker)
     other.acquire()
@@ -610,7 +608,7 @@ def test_a_lock_that_is_taken_between_wait_and_init_is_waited_for_after_it() -> 
     def take(name: str, _number: int) -> None:
         if name == "InitProducerId":
             broker.before = lambda name, number: None
-            hold(broker)
+            holding(broker)
 
     broker.before = take
     began = broker.now
@@ -618,21 +616,18 @@ def test_a_lock_that_is_taken_between_wait_and_init_is_waited_for_after_it() -> 
     assert broker.now - began >= transactions.LEASE_S
 
 
-def test_a_time_limit_below_the_lease_names_the_wait_that_is_needed() -> None:
+def test_a_time_limit_below_the_lease_names_the_wait_that_is_needed(broker: MemoryBroker) -> None:
     """A run that may wait five seconds cannot take the lock of a killed run; its error has the run and the lease."""
-    broker = MemoryBroker()
-    hold(broker)
+    holding(broker)
     with pytest.raises(TopiaristError, match="team on") as error:
         new_run(broker, lock_timeout=5).acquire()
     assert error.value.reason is Reason.LOCKED
-    assert error.value.hint
     assert "30 s" in error.value.hint
 
 
-def test_a_freeze_keeps_the_lock_of_the_run_that_it_fences() -> None:
+def test_a_freeze_keeps_the_lock_of_the_run_that_it_fences(broker: MemoryBroker) -> None:
     """What the fenced run has sent may be carried out: the next run waits for its lease after the freeze ended."""
-    broker = MemoryBroker()
-    hold(broker)
+    holding(broker)
     for freeze in (Freeze("stop", "me"), None):
         new_run(broker).set_freeze(freeze, by="me", force=False)
     began = broker.now
@@ -640,12 +635,9 @@ def test_a_freeze_keeps_the_lock_of_the_run_that_it_fences() -> None:
     assert broker.now - began >= transactions.LEASE_S
 
 
-def test_a_chunk_that_takes_too_long_may_write_its_records() -> None:
+def test_a_chunk_that_takes_too_long_may_write_its_records(broker: MemoryBroker) -> None:
     """Nothing more is sent after 20 s; the records of what was sent are written, unless another run has taken over."""
-    broker = MemoryBroker()
-    run = new_run(broker)
-    run.acquire()
-    run.commit({"a": record(1)}, hold=True)
+    run = holding(broker)
     broker.now += transactions.LEASE_S - transactions.MARGIN_S
     for _ in range(2):
         reason, message = reason_of(run.require_fence)
@@ -658,32 +650,22 @@ def test_a_chunk_that_takes_too_long_may_write_its_records() -> None:
     assert new_run(broker).read().topics == {"a": record(2)}
 
 
-def test_a_creation_that_was_given_up_is_recognized_when_it_comes_late() -> None:
+def test_a_creation_that_was_given_up_is_recognized_when_it_comes_late(broker: MemoryBroker) -> None:
     """A killed run leaves the intent of a creation. The next run finds no topic, and puts back what it has read; then
     the creation is carried out late, and the run after it finds the owner.
     """
-    broker = MemoryBroker()
-    killed = new_run(broker)
-    killed.acquire()
-    intent = Intent(IntentKind.CREATE, OwnershipRecord("team"), ((1,),))
-    killed.commit({"a": TopicRecord(None, None, intent)}, hold=True)
+    late = leave_intent(broker, IntentKind.CREATE)
     second = new_run(broker)
     given_up = second.acquire().topics["a"]
-    assert given_up.intent == intent._replace(kind=IntentKind.GONE)
+    assert given_up.intent == Intent(IntentKind.GONE, OwnershipRecord("team"), ((1,),))
     second.commit({"a": given_up}, hold=False)
-    late = TopicState(name="a", identity="id", topic_id="id", replicas=((1,),))
-    third = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, late)), clock=broker.clock)
-    assert third.acquire().topics["a"] == TopicRecord(OwnershipRecord("team"), "id")
+    assert comparing(broker, late).acquire().topics["a"] == TopicRecord(OwnershipRecord("team"), "id")
 
 
-def test_a_creation_that_cannot_be_carried_out_any_more_leaves_no_record() -> None:
+def test_a_creation_that_cannot_be_carried_out_any_more_leaves_no_record(broker: MemoryBroker) -> None:
     """After the wait for late requests there is neither the topic nor an owner."""
-    broker = MemoryBroker()
-    killed = new_run(broker)
-    killed.acquire()
-    intent = Intent(IntentKind.CREATE, OwnershipRecord("team"), ((1,),))
-    killed.commit({"a": TopicRecord(None, None, intent)}, hold=True)
-    other = RecordsRun(broker, "team", ClusterView(dict.fromkeys, lambda: 2), clock=broker.clock)
+    leave_intent(broker, IntentKind.CREATE)
+    other = comparing(broker, None, lambda: 2)
     assert other.acquire().topics == new_run(broker).read().topics == {}
 
 
@@ -740,16 +722,10 @@ class Other:
         self.broker.before = commit
 
 
-def prepare() -> MemoryBroker:
-    """Return brokers with the topic of records."""
-    broker = MemoryBroker()
-    broker.create_topic()
-    return broker
-
-
 def calls_of_acquire() -> list[str]:
     """Return the requests with which a run begins."""
-    broker = prepare()
+    broker = MemoryBroker()
+    broker.create_topic()
     new_run(broker).acquire()
     return broker.calls
 
@@ -759,9 +735,9 @@ CLAIM, INIT = CALLS.index("Produce") + 1, CALLS.index("InitProducerId") + 1
 
 
 @pytest.mark.parametrize("step", range(1, len(CALLS) + 1))
-def test_of_two_runs_that_begin_at_once_one_waits(step: int) -> None:
+def test_of_two_runs_that_begin_at_once_one_waits(broker: MemoryBroker, step: int) -> None:
     """At any request of a run that begins, another one begins: neither is taken over; the first claim counts."""
-    broker = prepare()
+    broker.create_topic()
     other, first = Other(broker, timeout=0), new_run(broker)
     other.begin_at(step)
     first.acquire()
@@ -771,9 +747,9 @@ def test_of_two_runs_that_begin_at_once_one_waits(step: int) -> None:
 
 
 @pytest.mark.parametrize("step", range(CLAIM + 1, INIT))
-def test_a_run_that_stood_still_claims_the_lock_anew(step: int) -> None:
+def test_a_run_that_stood_still_claims_the_lock_anew(broker: MemoryBroker, step: int) -> None:
     """A run stands still between its claim and the end of others until another one takes it for killed."""
-    broker = prepare()
+    broker.create_topic()
     other, first = Other(broker, timeout=40), new_run(broker)
     other.begin_at(step)
     first.acquire()
@@ -789,7 +765,7 @@ def test_the_claim_of_a_killed_run_is_waited_for_once(request_name: str) -> None
     number = 1 if request_name == "AddPartitionsToTxn" else 2  # before the topic is made, transactions are tried
     broker = MemoryBroker({(request_name, number): Fault(is_done=True, kill=True)})
     with pytest.raises(Killed):
-        hold(broker)
+        holding(broker)
     broker.faults.clear()
     began = broker.now
     with pytest.raises(TopiaristError, match="team on") as error:
@@ -803,18 +779,12 @@ def test_the_claim_of_a_killed_run_is_waited_for_once(request_name: str) -> None
     assert new_run(broker).read().claims == ()
 
 
-def test_a_run_that_waits_for_late_requests_renews_its_claim() -> None:
+def test_a_run_that_waits_for_late_requests_renews_its_claim(broker: MemoryBroker) -> None:
     """The run after a killed one waits for 70 s, and shows all other runs in time that it is live."""
-    broker = MemoryBroker()
-    killed = new_run(broker)
-    killed.acquire()
-    intent = Intent(IntentKind.CHANGE, OwnershipRecord("team"), config={"a": "1"})
-    killed.commit({"a": TopicRecord(OwnershipRecord("team"), "id", intent)}, hold=True)
-    topic = TopicState(name="a", identity="id", topic_id="id", replicas=((1,),))
+    topic = leave_intent(broker)
     times = list[float]()
     broker.before = lambda name, number: times.append(broker.now) if name == "Produce" else None
-    run = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, topic)), clock=broker.clock)
-    run.acquire()
+    comparing(broker, topic).acquire()
     assert times[-1] - times[0] >= transactions.LATE_WRITE_S - 1
     assert (
         max(later - earlier for earlier, later in itertools.pairwise(times))
@@ -859,19 +829,15 @@ def test_a_lease_is_renewed_after_a_third(broker: MemoryBroker, is_held: bool) -
         assert ("Produce" in broker.calls) is is_renewed
 
 
-def test_an_unfreeze_without_a_freeze_takes_nothing_over() -> None:
+def test_an_unfreeze_without_a_freeze_takes_nothing_over(broker: MemoryBroker) -> None:
     """There is nothing to change, so a run that is writing goes on."""
-    broker = MemoryBroker()
-    run = new_run(broker)
-    run.acquire()
-    run.commit({"a": record(1)}, hold=True)
+    run = holding(broker)
     assert new_run(broker).set_freeze(None, by="me", force=False).result is Result.UNCHANGED
     run.commit({"a": record(2)}, hold=False)
 
 
-def test_a_run_that_gave_up_the_lock_acquires_it_again() -> None:
+def test_a_run_that_gave_up_the_lock_acquires_it_again(broker: MemoryBroker) -> None:
     """Other runs may write meanwhile: a commit without the lock is refused before anything is sent."""
-    broker = MemoryBroker()
     run = new_run(broker)
     run.acquire()
     run.commit({"a": record(1)}, hold=False)
@@ -886,9 +852,8 @@ def test_a_run_that_gave_up_the_lock_acquires_it_again() -> None:
     assert new_run(broker).read().claims == ()
 
 
-def test_a_lock_that_is_taken_between_wait_and_init_is_waited_for_in_time() -> None:
+def test_a_lock_that_is_taken_between_wait_and_init_is_waited_for_in_time(broker: MemoryBroker) -> None:
     """The time limit counts there too, and the error names the run that took the lock."""
-    broker = MemoryBroker()
 
     def take(name: str, _number: int) -> None:
         if name == "InitProducerId":

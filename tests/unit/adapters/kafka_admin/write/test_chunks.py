@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.memory_cluster import Gate
 from topiarist import throttle
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, encode_topic_id
 from topiarist.adapters.kafka_admin.write import chunks
@@ -29,7 +30,7 @@ from topiarist.adapters.kafka_admin.write.chunks import (
 )
 from topiarist.adapters.kafka_admin.write.requests import Answer, Element
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.outcome import Outcome, Result
+from topiarist.model.outcome import Result
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -81,25 +82,6 @@ def deletion(name: str) -> TopicPlan:
 def names(parts: Sequence[Sequence[TopicPlan]]) -> list[list[str]]:
     """Return the topics of each chunk."""
     return [[plan.topic for plan in chunk] for chunk in parts]
-
-
-class Gate:
-    """A throttle that lets ``room`` topics through after each wait, and counts the waits."""
-
-    def __init__(self, room: int) -> None:
-        self.room, self.left, self.waits = room, room, 0
-
-    def try_acquire(self, topic: TopicPlan) -> bool:
-        """Return whether there is room."""
-        self.left -= 1
-        return self.left >= 0
-
-    def wait(self) -> None:
-        """Make room."""
-        self.left, self.waits = self.room, self.waits + 1
-
-    def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
-        """Ignore the outcome."""
 
 
 def test_records_are_the_topic_its_configs_and_its_new_partitions() -> None:

@@ -367,6 +367,7 @@ def test_lists_of_topics_that_are_there() -> None:
     [
         (LOST, "the answer was lost"),
         (codes_of("topics", {"a": -1})[0], "the answer about a is unknown: why"),
+        (codes_of("topics", {"a": 7})[0], "the answer about a is unknown: why"),
         (codes_of("topics", {})[0], "the answer about a is unknown: no element"),
     ],
 )

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from support.memory_cluster import Gate
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS
 from topiarist.adapters.zookeeper.write.writer import MAX_ATTEMPTS, TopicWrite, WriteQueue
-from topiarist.model.outcome import Outcome
 from topiarist.model.plan import CreateTopic, TopicPlan, UpdateConfig
 
 
@@ -27,29 +27,7 @@ def names(plans: list[TopicPlan]) -> list[str]:
     return [plan.topic for plan in plans]
 
 
-class Doorman:
-    """A pace that admits ``room`` topics after each wait, and counts the waits."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-        self.left = room
-        self.rests = 0
-
-    def try_acquire(self, topic: TopicPlan) -> bool:
-        """Return whether the pace admits the topic."""
-        self.left -= 1
-        return self.left >= 0
-
-    def wait(self) -> None:
-        """Admit ``room`` topics again."""
-        self.rests += 1
-        self.left = self.room
-
-    def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
-        """Ignore the outcome."""
-
-
-def filled(pace: Doorman | None, *plans: TopicPlan, stopped: bool = False) -> WriteQueue:
+def filled(pace: Gate | None, *plans: TopicPlan, stopped: bool = False) -> WriteQueue:
     """Return a queue with these topics."""
     jobs = WriteQueue(pace, lambda: stopped)
     for plan in plans:
@@ -68,7 +46,7 @@ def test_without_a_pace_topics_go_in_their_order() -> None:
 
 def test_only_topics_with_new_partitions_are_held_back() -> None:
     """Topics without new partitions are first, then as many as the pace admits, and the next after a wait."""
-    pace = Doorman(2)
+    pace = Gate(2)
     jobs = filled(pace, creation("a"), update("b"), creation("c"), creation("d"))
     assert names(jobs.peek(9)) == ["b"]
     assert not jobs.wait()
@@ -76,15 +54,15 @@ def test_only_topics_with_new_partitions_are_held_back() -> None:
     while jobs:
         jobs.pop()
     assert jobs.wait()
-    assert (pace.rests, names(jobs.peek(9))) == (1, ["d"])
+    assert (pace.waits, names(jobs.peek(9))) == (1, ["d"])
 
 
 def test_who_is_stopped_waits_for_nothing() -> None:
     """A stopped run does not wait, and its remaining topics are listed as not written."""
-    pace = Doorman(1)
+    pace = Gate(1)
     jobs = filled(pace, creation("a"), stopped=True)
     assert not jobs.wait()
-    assert (len(jobs), pace.rests, list(jobs.remaining())) == (0, 0, [creation("a")])
+    assert (len(jobs), pace.waits, list(jobs.remaining())) == (0, 0, [creation("a")])
 
 
 @pytest.mark.parametrize(
