@@ -338,12 +338,6 @@ def test_what_is_not_done_costs_nothing() -> None:
     assert enforce_budgets(found, Budgets(topics=0, new_partitions=0, deletions=0, changed_share=0)) == found
 
 
-def test_creations_are_no_share() -> None:
-    """Creations do not count in ``changedShare``, because they change no existing topic."""
-    found = plan(state(), *(spec(name) for name in "abc"))
-    assert enforce_budgets(found, Budgets(changed_share=0)) == found
-
-
 def test_a_share_is_one_of_all_topics_each_counted_once() -> None:
     """``changedShare`` counts each existing topic once, and a topic with only a notice as unchanged."""
     seen = state(
@@ -385,13 +379,6 @@ def test_budgets_only_take_away(world: PlanInput, few: int, share: int, partial:
     assert sum(isinstance(change, UpdateConfig) for change in left) <= few
     assert sum(not isinstance(change, TakeOwnership) for change in left) <= 2 * few
     assert enforce_budgets(before, NO_LIMIT) == before
-
-
-def test_a_run_may_take_over_without_limit() -> None:
-    """One run may adopt a whole cluster, because adoption changes nothing in Kafka."""
-    names = [f"t{number}" for number in range(50)]
-    found = plan(state(*(topic(name, record=None) for name in names)), *map(spec, names), run=RunOptions())
-    assert enforce_budgets(found, Budgets(topics=0, changed_share=0)) == found
 
 
 def test_moves_count_by_copies_and_by_partitions() -> None:
@@ -446,13 +433,6 @@ def _withhold_all(found: Plan, name: str) -> Plan:
 def _without_lists(each: TopicPlan) -> TopicPlan:
     """Return a topic as a saved plan has it, without the replica lists before."""
     return replace(each, before=each.before and replace(each.before, replicas=()))
-
-
-def test_a_group_grows_if_all_of_it_may() -> None:
-    """Nothing is withheld, and topics without a group are left alone."""
-    found = _plan("a", "b")
-    assert withhold_split_groups(found) is found
-    assert _kinds(found) == {"a": ["AddPartitions"], "b": ["AddPartitions"]}
 
 
 def test_one_topic_that_may_not_grow_holds_the_others() -> None:
@@ -710,7 +690,6 @@ def test_a_policy_sees_the_kind_and_the_risk() -> None:
 
 
 GONE = ("a", "b", "c")
-LOSS = Settings(allow_risk=(RiskApproval(Risk.DATA_LOSS, ALL_TOPICS),))
 
 
 def _deletions(on: ClusterSpec) -> Plan:
@@ -738,14 +717,6 @@ def test_what_is_refused_before_costs_no_budget() -> None:
     assert _left(run.filter_plan(_deletions(on), some, _unasked(some))) == ["b"]
     assert _left(run.filter_plan(_deletions(on), some)) == []
     assert _left(run.filter_plan(_deletions(on), Settings(), _unasked(Settings()))) == []
-
-
-def test_a_person_answers_for_what_may_lose_data() -> None:
-    """A run needs an allowance for data loss only if it cannot prompt a user."""
-    run = RunInputs(make_desired(*(spec(name, ensure="Absent") for name in GONE)))
-    assert _left(run.filter_plan(_deletions(PROD_CLUSTER), Settings())) == list(GONE)
-    assert _left(run.filter_plan(_deletions(PROD_CLUSTER), Settings(), _unasked(Settings()))) == []
-    assert _left(run.filter_plan(_deletions(PROD_CLUSTER), LOSS, _unasked(LOSS))) == list(GONE)
 
 
 def test_a_run_may_be_partial() -> None:

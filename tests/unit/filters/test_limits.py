@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, change_kinds, plan, replica_lists, spec, state, topic
 from topiarist.desired.resolve import Desired
+from topiarist.errors import Reason
 from topiarist.filters.limits import LimitFilter
-from topiarist.model.plan import Plan
+from topiarist.model.plan import Issue, Plan
 from topiarist.model.policy import Policy
 from topiarist.model.spec import Budgets, ClusterSpec, Limit, LimitedResource, LimitScope, LimitUsage, TopicSpec
 from topiarist.model.state import ClusterState
@@ -146,13 +147,6 @@ def test_manifests_alone_may_ask_for_too_much(allowed: dict[str, int], words: st
     assert [*LimitFilter([_policy(limit)]).find_declared_excess()] == []
 
 
-def test_a_deletion_makes_room_in_the_same_plan() -> None:
-    """The total after the run counts."""
-    specs = (_spec("a", "shop", ensure="Absent"), _spec("b", "shop", partitions=2))
-    made = plan(state(topic("a", TWO)), *specs)
-    assert _kinds(_filter((_limit(topics=1),), *specs).enforce(made)) == {"a": ["DeleteTopic"], "b": ["CreateTopic"]}
-
-
 def test_topics_without_the_label_are_a_group() -> None:
     """A topic does not get out of a limit by having no label."""
     specs = (_spec("a", partitions=2), _spec("b", partitions=2))
@@ -233,22 +227,15 @@ def test_an_owner_has_the_topics_of_the_run_and_those_without_a_manifest() -> No
 
 
 def test_a_warning_withholds_nothing() -> None:
-    """It is a notice of each topic that uses more."""
-    wanted = _spec("a", "shop", partitions=2)
-    found = _filter((replace(_limit(topics=0), deny=False),), wanted).enforce(plan(state(), wanted))
-    (notice,) = found.topics[0].notices
-    # The topic is made: there is nothing to do first.
-    assert (notice.message, notice.hint) == ("team=shop: 1 topic, 0 topics allowed (limit one)", "")
-    assert _kinds(found) == {"a": ["CreateTopic"]}
-    assert [issue.reason.value for issue in found.topics[0].notices] == ["PolicyWarning"]
-
-
-def test_a_topic_that_uses_no_more_is_not_warned() -> None:
-    """Its group is above the limit, but none of its changes is to blame."""
+    """It is a notice of each topic that uses more, and of no other one of its group."""
     wanted = _spec("a", "shop", partitions=2, config={"retention.ms": 5}), _spec("b", "shop", partitions=2)
     found = _filter((replace(_limit(topics=1), deny=False),), *wanted).enforce(plan(state(topic("a", TWO)), *wanted))
     assert _kinds(found) == {"a": ["UpdateConfig"], "b": ["CreateTopic"]}
-    assert [len(each.notices) for each in found.topics] == [0, 1]
+    configured, created = found.topics
+    assert configured.notices == ()
+    # The topic is made: there is nothing to do first.
+    message = "team=shop: 2 topics, 1 topic allowed (limit one)"
+    assert created.notices == (Issue(Reason.POLICY_WARNING, message, own_message=created.notices[0].own_message),)
 
 
 def test_the_budgets_of_a_cluster_have_limits_too() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -14,9 +15,9 @@ from support.memory_cluster import simulate
 from topiarist.adapters.own_values import encode_record
 from topiarist.errors import Reason
 from topiarist.filters.limits import withhold_external_changes
-from topiarist.model.plan import ALL_TOPICS, AddPartitions, CreateTopic, Plan, RunOptions, TakeOwnership, UpdateConfig
+from topiarist.model.plan import ALL_TOPICS, AddPartitions, Change, Plan, RunOptions, TakeOwnership, UpdateConfig
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.model.state import AppliedSpec, OwnershipRecord, TopicState
+from topiarist.model.state import OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
 
 DAY, WEEK = "86400000", "604800000"
@@ -76,17 +77,6 @@ def test_a_value_in_other_words_is_the_same() -> None:
     assert keys(held(planned(drifted, wanted))) == ["min.cleanable.dirty.ratio"]
 
 
-def test_a_value_that_the_spec_changes_is_done() -> None:
-    """A value that the spec changes is written, whatever the present value on the cluster is."""
-    was = builders.spec("orders", config={"retention.ms": WEEK})
-    plan = planned(
-        builders.topic("orders", config={"retention.ms": "1"}, applied_spec=was),
-        builders.spec("orders", config={"retention.ms": DAY}),
-    )
-    assert not held(plan)
-    assert keys(plan.topics[0].changes) == ["retention.ms"]
-
-
 def test_a_spec_that_follows_the_cluster_is_noted() -> None:
     """A spec that adopts the value of the cluster changes only the record. A later return to the old value is drift."""
     was, wanted = (builders.spec("orders", config={"retention.ms": text}) for text in (WEEK, DAY))
@@ -99,26 +89,21 @@ def test_a_spec_that_follows_the_cluster_is_noted() -> None:
     assert keys(held(planned(back, wanted))) == ["retention.ms"]
 
 
-def test_what_the_spec_meets_is_noted_beside_drift() -> None:
-    """While one key is withheld as drift, the record notes that the spec now matches the cluster in the other key."""
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [({"retention.ms": DAY, "segment.ms": "1"}, TakeOwnership), ({"retention.ms": WEEK}, UpdateConfig)],
+    ids=["as on the cluster", "to be written"],
+)
+def test_what_the_spec_changes_is_done_beside_drift(config: dict[str, str], kind: type[Change]) -> None:
+    """While a key that another client changed is withheld, one that the spec changed is written, and the record notes
+    both values of the spec.
+    """
     was = builders.spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY})
     wanted = builders.spec("orders", config={"retention.ms": DAY, "segment.ms": DAY})
-    plan = planned(builders.topic("orders", config={"retention.ms": DAY, "segment.ms": "1"}, applied_spec=was), wanted)
+    plan = planned(builders.topic("orders", config=config, applied_spec=was), wanted)
     assert keys(held(plan)) == ["segment.ms"]
-    assert [type(change) for change in plan.topics[0].changes] == [TakeOwnership]
-    record = plan.topics[0].record_after
-    assert record is not None
-    assert record.applied is not None
-    assert record.applied.config == (("retention.ms", DAY), ("segment.ms", DAY))
-
-
-def test_each_key_counts_by_itself() -> None:
-    """A key that the spec changed is written, while a key that another client changed is withheld."""
-    was = builders.spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY})
-    there = builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=was)
-    plan = planned(there, builders.spec("orders", config={"retention.ms": DAY, "segment.ms": DAY}))
-    assert keys(held(plan)) == ["segment.ms"]
-    assert keys(plan.topics[0].changes) == ["retention.ms"]
+    assert [type(change) for change in plan.topics[0].changes] == [kind]
+    assert keys(plan.topics[0].changes) == ["retention.ms"] * (kind is UpdateConfig)
     record = plan.topics[0].record_after
     assert record is not None
     assert record.applied is not None
@@ -131,14 +116,6 @@ def test_a_key_that_leaves_the_spec_is_removed() -> None:
     plan = planned(builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=was), builders.spec("orders"))
     assert not held(plan)
     assert keys(plan.topics[0].changes) == ["retention.ms"]
-
-
-def test_a_managed_key_that_leaves_a_spec_that_removes_others() -> None:
-    """With unmanagedConfig: Remove too, a managed key that leaves the spec is the spec's change, and no drift."""
-    was = builders.spec("orders", config={"retention.ms": WEEK}, unmanagedConfig="Remove")
-    there = builders.topic("orders", config={"retention.ms": WEEK}, applied_spec=was)
-    plan = planned(there, builders.spec("orders", unmanagedConfig="Remove"))
-    assert (held(plan), keys(plan.topics[0].changes)) == ([], ["retention.ms"])
 
 
 def test_a_record_without_values_gets_none_while_all_is_withheld() -> None:
@@ -211,18 +188,6 @@ def test_growth_is_the_specs_doing_when_its_number_is_new() -> None:
     assert [type(change) for change in held(drifted)] == [AddPartitions]
     more = planned(again, builders.spec("orders", partitions=9), adopt=ALL_TOPICS)
     assert [type(change) for change in more.topics[0].changes] == [AddPartitions]
-
-
-def test_a_topic_that_is_gone_is_made_again_by_an_answer_only() -> None:
-    """A topic that another client deleted is refused, and ``--recreate`` permits its creation."""
-    wanted = builders.spec("orders", partitions=3, replicationFactor=2)
-    cluster_state = state(dangling_records={"orders": OwnershipRecord("default", applied=AppliedSpec(3))})
-    refused = withhold_external_changes(make_plan(cluster_state, ClusterSpec(), [wanted], RunOptions()))
-    assert [refusal.reason for refusal in refused.topics[0].refusals] == [Reason.DELETED_EXTERNALLY]
-    answered = withhold_external_changes(
-        make_plan(cluster_state, ClusterSpec(), [wanted], RunOptions(recreate=ALL_TOPICS))
-    )
-    assert [type(change) for change in answered.topics[0].changes] == [CreateTopic]
 
 
 def test_a_record_that_knows_no_values_speaks_against_whatever_others_have_written_since() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import (
@@ -36,7 +35,7 @@ from support.strategies import PlanInput, plan_inputs
 from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
-from topiarist.errors import InvalidManifests, Location, Reason
+from topiarist.errors import InvalidManifests, Location
 from topiarist.filters.chain import PolicyResult
 from topiarist.filters.policies import (
     EvaluationErrors,
@@ -663,20 +662,6 @@ def test_topics_that_are_only_observed() -> None:
     after = deny_changes(before, {"a": [DENY]}, lambda _topic, _change: [DENY])
     assert (change_kinds(after.topics[0]), notice_reasons(after.topics[0])) == (["CreateTopic"], ["PolicyWarning"])
     assert not after.has_refusals
-
-
-@examples(200)
-@given(plan_inputs(), st.sampled_from(["CreateTopic", "AddPartitions", "UpdateConfig", "DeleteTopic", "TakeOwnership"]))
-def test_a_rule_only_takes_away(world: PlanInput, kind: str) -> None:
-    """A rule removes exactly the denied changes, and one refusal holds each of them. Nothing is added."""
-    before = world.plan()
-    after = deny_changes(before, {}, lambda _topic, change: [DENY] if type(change).__name__ == kind else [])
-    for one, other in zip(before.topics, after.topics, strict=True):
-        gone = tuple(change for change in one.changes if one.is_actionable and type(change).__name__ == kind)
-        assert other.changes == tuple(change for change in one.changes if change not in gone)
-        new = other.refusals[len(one.refusals) :]
-        assert tuple(change for refusal in new for change in refusal.withheld) == gone
-        assert {refusal.reason for refusal in new} <= {Reason.POLICY_DENIED}
 
 
 def test_errors_of_a_rule_are_those_of_each_topic() -> None:

@@ -17,7 +17,6 @@ from support.repo.github_markdown import parse_page
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.kafka.types import Broker
-from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -417,12 +416,6 @@ def test_errors_are_a_comment_too() -> None:
     long = plan_.format_diagnostics(found * 10_000, 0, ROOT)
     assert len(long.encode()) < plan_.MAX_COMMENT_BYTES
     assert re.search(r"\n- and 9,[0-9]{3} more\n$", long)
-
-
-MOVES = tuple(
-    ReplicaMove("a", partition, (1, 2, 3), after, (MoveKind.FACTOR,))
-    for partition, after in enumerate([(4, 2, 3), (2, 1, 4), (1, 2, 4)])
-)
 
 
 def test_a_comment_names_what_it_leaves_out() -> None:
