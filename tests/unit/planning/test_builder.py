@@ -149,7 +149,7 @@ def test_a_stored_segment_that_stops_newer_brokers_is_an_existing_problem() -> N
 
 
 def test_writes_through_brokers_bypass_nothing() -> None:
-    """The warning about unchecked policies, ACLs and quotas is for writes to ZooKeeper only."""
+    """The warning about unchecked policies, ACLs and quotas is for writes to ZooKeeper only: the way decides."""
     declared = spec()
     by_brokers = replace(kraft(), bypasses_brokers=False)
     unanswered = replace(by_brokers, mode=ClusterMode.ZOOKEEPER, known_configs=None)

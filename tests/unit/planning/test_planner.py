@@ -18,7 +18,6 @@ from support.builders import (
     plan_single_topic,
     record_without_values,
     refusal_reasons,
-    replan,
     replica_lists,
     spec,
     state,
@@ -28,7 +27,7 @@ from topiarist.adapters.size_limits import ListSizes, build_list_limits
 from topiarist.errors import Reason
 from topiarist.model.access import KafkaAccess, RecordsTopic
 from topiarist.model.moves import BatchRecord, ReplicaMove, RequestedReassignment
-from topiarist.model.plan import ALL_TOPICS, CreateTopic, DeleteTopic, Risk, RunOptions, TakeOwnership
+from topiarist.model.plan import ALL_TOPICS, CreateTopic, DeleteTopic, Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, WriteBlock
 
@@ -54,12 +53,6 @@ def test_a_topic_that_is_not_there_is_created_with_everything() -> None:
     assert found.record_before is None
     assert record_without_values(found) == OwnershipRecord("default", ("cleanup.policy", "retention.ms"))
     assert found.risk is Risk.SAFE
-
-
-def test_a_topic_as_its_spec_wants_it_is_silent() -> None:
-    """An owned topic without a difference is counted, and is not in the plan."""
-    seen = state(topic("orders", replica_lists("12", "23", "34"), "retention.ms", config=KEPT))
-    assert plan_single_topic(seen, spec(config=KEPT)).is_empty
 
 
 # topic, flags -> changes, refusals, notices; the spec has retention.ms 1000 and three partitions with two replicas
@@ -252,15 +245,6 @@ def test_internal_and_protected_topics_are_never_deleted(name: str, reason: str)
     assert _absent(state(topic(name)), name=name) == ([], [reason], [])
 
 
-def test_after_a_deletion_present_creates_again() -> None:
-    """A deletion record never means DeletedExternally: with ``ensure: Present`` the topic is created again and
-    owned.
-    """
-    seen = state(dangling_records={"orders": TOMBSTONE})
-    assert list(replan(seen, [spec()]).actionable_topics()) == []
-    assert change_kinds(plan_single_topic(seen, spec())) == ["CreateTopic"]
-
-
 def test_a_marked_topic_is_left_alone() -> None:
     """A topic marked for deletion gets no changes, with or without its znode."""
     marked = frozenset({"orders"})
@@ -398,14 +382,6 @@ def test_a_collision_that_stands_refuses_nothing() -> None:
     assert change_kinds(plan_single_topic(seen, spec("a_b", config=KEPT))) == ["UpdateConfig"]
 
 
-def test_adoption_is_safe_and_changes_nothing() -> None:
-    """``TakeOwnership`` is Safe and writes only the ownership record."""
-    found = plan_single_topic(state(topic(record=None, config=KEPT)), spec(config=KEPT))
-    assert found.changes == (TakeOwnership(),)
-    assert found.risk is Risk.SAFE
-    assert record_without_values(found) == OURS
-
-
 KRAFT = WriteBlock(Reason.KRAFT_CONTROLLER, "a KRaft controller is in charge")
 
 
@@ -489,11 +465,6 @@ def test_the_guards_that_are_bypassed_are_named() -> None:
     assert any("policies" in warning for warning in plan(state(), spec()).warnings)
     assert change_kinds(plan(seen, spec()).topics[0]) == ["TakeOwnership"]
     assert plan(seen, spec()).warnings == ()
-
-
-def test_through_the_brokers_no_guard_is_bypassed() -> None:
-    """An empty cluster that is reached through its brokers has no such warning: the way decides, not the answer."""
-    assert plan(state(bypasses_brokers=False), spec()).warnings == ()
 
 
 def test_a_plan_carries_what_it_rests_on() -> None:

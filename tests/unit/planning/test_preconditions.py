@@ -479,25 +479,6 @@ def test_a_half_finished_plan_is_neither() -> None:
     assert _from(STANDS, found, half).validity is Validity.CONFLICT
 
 
-def test_identities_are_drawn_from_the_counter() -> None:
-    """Created topics get new identities from the counter, and a recreated topic has another identity."""
-    created = simulate(state(), plan(state(), spec("a"), spec("b")).topics)
-    assert [each.identity for each in created.topics.values()] == ["1000", "1001"]
-    assert created.next_identity == 1002
-    gone = simulate(created, [plan_single_topic(created, spec("a", ensure="Absent"))])
-    assert (list(gone.topics), list(gone.dangling_records)) == (["b"], ["a"])
-    again = simulate(gone, [plan_single_topic(gone, spec("a"))])
-    assert again.topics["a"].identity == "1002"
-    assert not again.dangling_records
-
-
-def test_our_write_settles_the_record() -> None:
-    """After a write of topiarist, the record is valid and the topic is not reported as modified externally."""
-    old = topic(record=OwnershipRecord("default"), record_valid=False, modified_externally=True)
-    after = simulate(state(old), [plan_single_topic(state(old), spec())]).topics["orders"]
-    assert (after.record_valid, after.modified_externally) == (True, False)
-
-
 def _foreign(found: TopicPlan, before: TopicState, draw: st.DataObject) -> dict[str, object]:
     """Return the fields of one external change to a precondition of an existing topic's plan."""
     moves: list[dict[str, object]] = [
