@@ -12,7 +12,7 @@ from support.cli.runs import document, run_topiarist
 from support.drift.small_fleet import read_rows, read_summary
 from topiarist.errors import Exit
 
-WEEK, MONTH, MINUTE = "604800000", "2592000000", "60000"
+MONTH, MINUTE = "2592000000", "60000"
 
 TOPIC = """\
 # {name}: the comments of a manifest stay where they are.

@@ -8,11 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from jsonschema_rs import Draft7Validator
+
 from support.cli.runs import document
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
 from topiarist.cli.main import run
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
+from topiarist.schema.load import load_schema
 
 SNAPSHOT_TIME = datetime(2025, 1, 31, 12, tzinfo=UTC)
 
@@ -76,6 +79,14 @@ def read_summary(out: Path) -> dict[str, Any]:
     """Return the summary of a report."""
     found: dict[str, Any] = json.loads((out / "summary.json").read_text())
     return found
+
+
+def check_schema(kind: str, *values: Any) -> None:
+    """Raise unless each value matches the definition of its kind in the schema of drift reports."""
+    definitions = load_schema("drift")["definitions"]
+    validator = Draft7Validator({**definitions[kind], "definitions": definitions})
+    for value in values:
+        validator.validate(value)
 
 
 def row_keys(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft7Validator
 
 from support.cli.runs import document
 from support.drift.small_fleet import (
     REPLICA_LISTS,
+    check_schema,
     cluster_state,
     owned_topic,
     read_rows,
@@ -25,7 +25,6 @@ from support.drift.small_fleet import (
 )
 from topiarist.cli.main import run
 from topiarist.model.state import TopicState
-from topiarist.schema import load
 
 BOTH = ["eu", "us"]
 WORDS = ("--author", "ops", "--until", "2025-02-01", "--reason", "known on the first day")
@@ -91,10 +90,8 @@ def test_only_news_count(fleet: Path, tmp_path: Path) -> None:
     take_snapshots(tmp_path, hours=1, guests=("guest", "stranger"))
     assert run_drift(fleet, out, "-q", "--baseline", "baseline.jsonl", "--exit-code") == 3
     assert statuses(out) == {("stranger", "unexpected"): "New"}
-    definitions = load.load_schema("drift")["definitions"]
-    for kind, rows in {"summary": [read_summary(out)], "accepted": read_rows(out, "accepted.jsonl")}.items():
-        validator = Draft7Validator({**definitions[kind], "definitions": definitions})
-        assert not [error.message for row in rows for error in validator.iter_errors(row)]
+    check_schema("summary", read_summary(out))
+    check_schema("accepted", *read_rows(out, "accepted.jsonl"))
 
 
 @pytest.mark.parametrize("previous", [False, True])

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema_rs import Draft7Validator
 
 from support.cli.runs import document
 from support.drift.small_fleet import (
     NO_TIMES,
+    check_schema,
     cluster_state,
     owned_topic,
     read_rows,
@@ -31,7 +31,6 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ReadError, TopicState
 from topiarist.ports import Closable
 from topiarist.runs import sessions as sessions_module
-from topiarist.schema import load
 
 WEEK = "604800000"
 
@@ -153,8 +152,7 @@ def test_the_matrix_of_a_team_has_its_topics(
     manifests = write_manifests(tmp_path / "manifests", ["dev", "prod"], text)
     assert between(snapshots, "dev,prod", manifests, "--selector", "team=shop", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    definitions = load.load_schema("drift")["definitions"]
-    Draft7Validator({**definitions["comparison"], "definitions": definitions}).validate(found)
+    check_schema("comparison", found)
     assert {row["topic"] for row in found["values"]} == {"users"}
     assert (found["clusters"], found["topics"], found["topicsThatDiffer"], found["valuesThatDiffer"]) == (
         ["dev", "prod"],
@@ -232,8 +230,7 @@ def test_a_report_has_the_matrix_in_a_file_and_in_the_page(snapshots: Path, tmp_
     manifests = write_manifests(tmp_path / "manifests", ["dev", "prod", "moon"], text)
     out = report(snapshots, manifests, "prod,moon,dev")
     found = json.loads((out / "between.json").read_text())
-    definitions = load.load_schema("drift")["definitions"]
-    Draft7Validator({**definitions["comparison"], "definitions": definitions}).validate(found)
+    check_schema("comparison", found)
     assert (found["clusters"], found["unread"], found["topicsThatDiffer"]) == (["prod", "moon", "dev"], ["moon"], 3)
     assert {row["topic"] for row in found["values"]} == {"orders", "payments", "users"}
     shown = matrix_of_page(out)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
-from jsonschema import Draft7Validator
 
 from support.cli.runs import document
 from support.drift.small_fleet import (
     REPLICA_LISTS,
+    check_schema,
     cluster_state,
     owned_topic,
     read_rows,
@@ -26,7 +26,6 @@ from topiarist.cli.main import run
 from topiarist.drift.findings import FindingSelection, Severity
 from topiarist.drift.rules import SeverityRule
 from topiarist.model.state import TopicState
-from topiarist.schema import load
 
 BOTH = ["eu", "us"]
 
@@ -140,9 +139,7 @@ def test_the_first_rule_that_fits_decides(
     for severity in order:
         number = [*expected.values()].count(severity)
         assert f'topiarist_drift_findings_by_severity{{severity="{severity}"}} {number}\n' in metrics
-    definitions = load.load_schema("drift")["definitions"]
-    validator = Draft7Validator({**definitions["finding"], "definitions": definitions})
-    assert not [*map(str, (error for row in read_rows(out) for error in validator.iter_errors(row)))]
+    check_schema("finding", *read_rows(out))
 
 
 def test_a_cluster_that_was_not_read_has_a_severity_by_rule(fleet: Path, tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft7Validator
 
 from support.drift.small_fleet import (
+    check_schema,
     cluster_state,
     owned_topic,
     read_rows,
@@ -20,7 +20,6 @@ from support.drift.small_fleet import (
     write_snapshot,
 )
 from topiarist.errors import Exit
-from topiarist.schema import load
 
 LABELS = {"orders": "shop", "clicks": "ads"}
 
@@ -68,8 +67,7 @@ def test_a_limited_report_has_the_selected_topics(fleet: Path, words: tuple[str,
     summary = read_summary(fleet / "report")
     assert summary.get("selection", "") == " ".join(words)
     assert ("selected by" in (fleet / "report" / "summary.md").read_text()) is bool(words)
-    definitions = load.load_schema("drift")["definitions"]
-    Draft7Validator({**definitions["summary"], "definitions": definitions}).validate(summary)
+    check_schema("summary", summary)
 
 
 def test_a_finding_that_a_report_leaves_out_is_not_resolved(fleet: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -80,15 +81,6 @@ def test_the_newer_of_two_snapshots_counts(manifests: Path, tmp_path: Path, caps
     assert read_summary(tmp_path / "report")["inputs"]["superseded"] == [
         {"cluster": "eu", "file": str(old), "takenAt": "2025-01-31T11:00:00Z", "newer": str(eu(tmp_path))}
     ]
-
-
-def test_of_two_snapshots_of_one_time_one_counts(manifests: Path, tmp_path: Path) -> None:
-    """The last file by name is compared, and the other one is named as replaced."""
-    state = cluster_state("eu", *map(owned_topic, NAMES))
-    copy = write_snapshot(tmp_path / "snapshots" / "z", "eu", state, file="z.jsonl")
-    assert run_drift(manifests, tmp_path / "report", "--exit-code") == 0
-    (superseded,) = read_summary(tmp_path / "report")["inputs"]["superseded"]
-    assert (superseded["file"], superseded["newer"]) == (str(eu(tmp_path)), str(copy))
 
 
 def test_a_snapshot_of_a_stranger_is_named(manifests: Path, tmp_path: Path) -> None:
@@ -208,11 +200,13 @@ def test_a_topic_that_is_known_to_be_gone_is_missing_beside_a_gap_too(manifests:
     assert row["owner"] == "default"
 
 
-@pytest.mark.parametrize("content", ["", "?\n", '{"kind":"topic"}\n', "?\n?\n"])
-def test_a_file_that_begins_as_no_snapshot_is_named(manifests: Path, tmp_path: Path, content: str) -> None:
-    """A file without a valid first row belongs to no known cluster: it is listed as broken, and a cluster without
-    another snapshot is unknown.
+@pytest.mark.parametrize(("content", "line"), [("", 0), ("?\n?\n", 1), ('{"kind":"topic"}\n{}\n', 1)])
+def test_a_file_that_begins_as_no_snapshot_is_named(manifests: Path, tmp_path: Path, content: str, line: int) -> None:
+    """A file without a valid first row, which names its cluster, is one error and not one for each line, and a cluster
+    without another snapshot is unknown.
     """
+    (error,) = read_partial_snapshot("x.jsonl", io.BytesIO(content.encode())).invalid_rows
+    assert error.line == line
     eu(tmp_path).write_text(content)
     assert run_drift(manifests, tmp_path / "report", "-q") == 1
     assert row_keys(read_rows(tmp_path / "report")) == [("eu", "", "unknown", "")]
@@ -251,16 +245,6 @@ def test_a_path_without_snapshots_is_an_error(
     assert not (tmp_path / "report").exists()
 
 
-@pytest.mark.parametrize(("content", "line"), [("", 0), ("?\n?\n", 1), ('{"kind":"topic"}\n{}\n', 1)])
-def test_without_its_first_row_nothing_of_a_file_counts(tmp_path: Path, content: str, line: int) -> None:
-    """A file without a valid first row gives one error, not one for each line, because that row names the cluster."""
-    path = tmp_path / "eu.jsonl"
-    path.write_text(content)
-    found = read_partial_snapshot(str(path), read_lines(path))
-    assert found.state is None
-    assert [one.line for one in found.invalid_rows] == [line]
-
-
 def test_an_unusable_file_is_named_by_what_ends_its_read(tmp_path: Path) -> None:
     """Broken rows before are errors of those rows alone."""
     path = tmp_path / "eu.jsonl"
@@ -283,16 +267,6 @@ def test_a_file_that_cannot_be_opened_is_no_content(tmp_path: Path) -> None:
     path = tmp_path / "gone.jsonl"
     with pytest.raises(TopiaristError, match="cannot be read: no such file"):
         read_partial_snapshot(str(path), read_lines(path))
-
-
-TWO_TOPICS = ("clicks", "orders")
-
-
-@pytest.fixture
-def two_topics(tmp_path: Path) -> Path:
-    """Return the manifests of a cluster that matches them, with its snapshot."""
-    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", *map(owned_topic, TWO_TOPICS)))
-    return write_manifests(tmp_path / "manifests", ["eu"], *(topic_document(name, ["eu"]) for name in TWO_TOPICS))
 
 
 @pytest.mark.parametrize(
@@ -323,20 +297,20 @@ def test_spark_is_told_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert to_literal_uri("/a/{b}[c]*?\\d") == r"file:///a/\{b\}\[c\]\*\?\\d"
 
 
-def test_a_table_is_for_spark(two_topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_is_for_spark(manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A Parquet folder needs Spark, and is not ignored if JSON lines exist beside it."""
     (tmp_path / "snapshots" / "us.parquet").write_bytes(b"PAR1")
-    assert run_drift(two_topics, tmp_path / "report", "--engine", "python") == 2
+    assert run_drift(manifests, tmp_path / "report", "--engine", "python") == 2
     assert f"error: {tmp_path / 'snapshots'} is Parquet: it needs Spark" in capsys.readouterr().err
 
 
 def test_what_only_spark_reads_needs_java(
-    two_topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    manifests: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Input that only Spark reads needs Java, and the error does not suggest ``--engine python``."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     (tmp_path / "snapshots" / "us.parquet").write_bytes(b"PAR1")
-    assert run_drift(two_topics, tmp_path / "report") == 1
+    assert run_drift(manifests, tmp_path / "report") == 1
     said = capsys.readouterr().err
     assert said.startswith("error: Java 17 or later is needed to compare by Spark")
     assert "--engine python" not in said
@@ -364,14 +338,14 @@ def test_hidden_folders_have_no_snapshots(tmp_path: Path, folder: str) -> None:
     assert spark_required_reason(str(tmp_path / "here")) == ""
 
 
-def test_files_of_this_machine_may_have_addresses(two_topics: Path, tmp_path: Path) -> None:
+def test_files_of_this_machine_may_have_addresses(manifests: Path, tmp_path: Path) -> None:
     """A URI of a local file equals its path and needs no Spark."""
     words = ["--snapshots", f"file://{tmp_path}/snapshots", "--out", f"file://{tmp_path}/report", "-q"]
-    assert run(["drift", str(two_topics), *words, "--engine", "python"]) == 0
+    assert run(["drift", str(manifests), *words, "--engine", "python"]) == 0
     assert (tmp_path / "report" / "summary.json").is_file()
 
 
-def test_of_mixed_versions_what_is_too_new_is_named(two_topics: Path, tmp_path: Path) -> None:
+def test_of_mixed_versions_what_is_too_new_is_named(manifests: Path, tmp_path: Path) -> None:
     """The report names snapshots with a newer format version. A cluster with an older snapshot beside it is compared; a
     cluster without another snapshot is unknown.
     """
@@ -379,8 +353,8 @@ def test_of_mixed_versions_what_is_too_new_is_named(two_topics: Path, tmp_path: 
         path = write_snapshot(tmp_path / "snapshots", name, cluster_state(name), hours=hours, file=f"new-{name}.jsonl")
         head, *rows = path.read_text().splitlines()
         path.write_text("\n".join([json.dumps(json.loads(head) | {"formatVersion": 3}), *rows]) + "\n")
-    write_manifests(two_topics, ["eu", "us"], *(topic_document(name, ["eu"]) for name in TWO_TOPICS))
-    assert run_drift(two_topics, tmp_path / "report", "-q") == 1
+    write_manifests(manifests, ["eu", "us"], *(topic_document(name, ["eu"]) for name in NAMES))
+    assert run_drift(manifests, tmp_path / "report", "-q") == 1
     assert row_keys(read_rows(tmp_path / "report")) == [("us", "", "unknown", "")]
     found = read_rows(tmp_path / "report", "broken.jsonl")
     assert [Path(one["file"]).name for one in found] == ["new-eu.jsonl", "new-us.jsonl"]
@@ -390,7 +364,7 @@ def test_of_mixed_versions_what_is_too_new_is_named(two_topics: Path, tmp_path: 
 
 
 def test_without_the_right_to_write_it_is_one_line(
-    two_topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    manifests: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A missing write permission is one error line, before topiarist compares anything. The test simulates the system
     error, because root may write everywhere.
@@ -403,7 +377,7 @@ def test_without_the_right_to_write_it_is_one_line(
         mkdir(path, mode, parents, exist_ok)
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    assert run_drift(two_topics, tmp_path / "report") == 1
+    assert run_drift(manifests, tmp_path / "report") == 1
     assert capsys.readouterr().err == f"error: {tmp_path / 'report'}: cannot be written: Permission denied\n"
     assert not (tmp_path / "report").exists()
 

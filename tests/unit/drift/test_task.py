@@ -191,8 +191,6 @@ SHIPPED_TO_POOL = Shipped(
     "2025-01-31T12:00:00Z",
 )
 
-Work = Callable[..., Iterator[ClusterResult]]
-
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> tuple[str, str]:

@@ -40,7 +40,6 @@ from topiarist.schema import load
 
 BY_BROKERS = replace(PROD_CLUSTER, kafka=KafkaAccess("b:9092"))
 BY_ZOOKEEPER = replace(PROD_CLUSTER, zookeeper=ZooKeeperAccess("z:2181"))
-NO_VERSION = replace(BY_BROKERS, version=None)
 NEW = ClusterSpec(name="", kafka=KafkaAccess("b:9092"))
 NO_QUORUM = Support(False, "the brokers do not offer DescribeQuorum")
 SERVICE = replace(
