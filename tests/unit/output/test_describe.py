@@ -50,17 +50,6 @@ from topiarist.schema import load
 
 SCHEMA = load.load_schema("describe")
 VALIDATOR = Draft7Validator(SCHEMA)
-SHARED = (
-    "record",
-    "risk",
-    "explanation",
-    "replicas",
-    "CreateTopic",
-    "AddPartitions",
-    "UpdateConfig",
-    "DeleteTopic",
-    "TakeOwnership",
-)
 
 
 def inspected(state: ClusterState, name: str, seed: int) -> TopicInspection | None:
@@ -127,41 +116,6 @@ def test_every_description_is_of_the_schema_and_of_the_page(world: PlanInput, se
     ):
         for line in format_descriptions(found, page).split("\n"):
             assert page.use_color or (line.isprintable() and len(line) <= page.width), line
-
-
-def test_every_field_of_the_schema_has_a_description() -> None:
-    """The schema is valid, and each of its fields has a description."""
-    Draft7Validator.check_schema(SCHEMA)
-    fields = list(_fields(SCHEMA))
-    assert len(fields) > 60
-    for name, inner in fields:
-        target = SCHEMA["definitions"][inner["$ref"].rsplit("/", 1)[1]] if "$ref" in inner else inner
-        assert target.get("description", "").endswith((".", ")")), name
-
-
-def _fields(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        if isinstance(value.get("properties"), dict):
-            yield from value["properties"].items()
-        value = list(value.values())
-    for inner in value if isinstance(value, list) else ():
-        yield from _fields(inner)
-
-
-@pytest.mark.parametrize("name", SHARED)
-def test_what_descriptions_and_plans_share_is_the_same(name: str) -> None:
-    """Changes and ownership records have the same definitions in the schemas of descriptions and plans."""
-    assert SCHEMA["definitions"][name] == load.load_schema("plan")["definitions"][name]
-
-
-def test_pending_is_a_plans_word() -> None:
-    """Refusals and notices also have the same definitions as in the schema of plans."""
-    ours, plans = (
-        SCHEMA["definitions"]["pending"]["properties"],
-        load.load_schema("plan")["definitions"]["topic"]["properties"],
-    )
-    for name in ("observed", "changes", "refusals", "notices"):
-        assert ours[name] == plans[name], name
 
 
 def test_the_words_of_the_schema_are_those_of_the_code() -> None:

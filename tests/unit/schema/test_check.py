@@ -86,6 +86,34 @@ def test_schemas_suit_editors_and_every_regex_engine(kind: str) -> None:
             assert part["patternErrorMessage"].startswith("wanted ")
 
 
+OUTPUTS = {"check", "describe", "list", "moves", "plan", "report", "snapshot", "upgrade-check"}
+"""The schemas of what commands print and write, but for drift reports, which have one for each kind of row."""
+
+
+@pytest.mark.parametrize("name", sorted(OUTPUTS))
+def test_every_field_of_an_output_has_a_description(name: str) -> None:
+    """The schema is valid draft-07, and each field has a description, or refers to a definition with one."""
+    document = load_.load_schema(name)
+    jsonschema.Draft7Validator.check_schema(document)
+    fields = [field for part in parts(document) if _holds(part) for field in part["properties"].items()]
+    assert fields
+    for field, inner in fields:
+        target = document["definitions"][inner["$ref"].rpartition("/")[2]] if "$ref" in inner else inner
+        assert target.get("description", "").endswith((".", ")")), field
+
+
+@pytest.mark.parametrize("name", ["describe", "report"])
+def test_changes_and_records_are_those_of_plans(name: str) -> None:
+    """What descriptions and reports share with plans has the same definitions there, refusals and notices too."""
+    plan, own = (load_.load_schema(each)["definitions"] for each in ("plan", name))
+    shared = own.keys() & plan.keys() - {"topic"}
+    changes = {"CreateTopic", "AddPartitions", "UpdateConfig", "DeleteTopic", "TakeOwnership"}
+    assert shared >= {"record", "risk", "explanation", "replicas", *changes}
+    assert [key for key in shared if own[key] != plan[key]] == []
+    for field in ("observed", "changes", "refusals", "notices") if name == "describe" else ():
+        assert own["pending"]["properties"][field] == plan["topic"]["properties"][field], field
+
+
 @pytest.mark.parametrize(
     ("kind", "fields"),
     [("Topic", ["partitions", "replicationFactor", "config"]), ("Cluster", ["kafka", "clusterId"])],

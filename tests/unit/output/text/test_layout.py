@@ -155,13 +155,6 @@ def test_messages_are_shown_up_to_a_number(count: int) -> None:
     assert len([*TextLayout(verbose=True).format_message_groups("left out", messages, 3)]) == count
 
 
-def test_columns_fit_most_names() -> None:
-    """Actions are in a column beside the longest usual name; very long names do not shift the column."""
-    assert choose_action_column([]) == 19
-    assert choose_action_column(["orders"]) == 19
-    assert choose_action_column(["shipments.returns.v1", "x" * 249]) == 26
-
-
 def test_names_are_shortened_to_a_dozen() -> None:
     """Twelve names are all shown; of more, the first eleven are shown, or all with ``--verbose``."""
     twelve = [f"t{i}" for i in range(12)]
@@ -199,15 +192,25 @@ def test_values_get_units_where_digits_alone_say_little(key: str, text: str, wor
     assert humanize_config_value(key, text) == words
 
 
-def test_the_bar_grows_with_the_work() -> None:
-    """The bar shows done and remaining work, fits the width, is full at the end, and is figures only on a narrow
-    line.
+@pytest.mark.parametrize(
+    ("done", "total", "width", "line"),
+    [
+        (0, 12, 30, "[-----------------]   0 of 12"),
+        (6, 12, 30, "[########---------]   6 of 12"),
+        (12, 12, 30, "[#################]  12 of 12"),
+        (0, 0, 30, "[###################]  0 of 0"),
+        (1, 2, 200, f"[{'#' * 30}{'-' * 30}]  1 of 2"),
+        (9, 4, 20, "[#########]  9 of 4"),
+        (1000, 2000, 25, "[###---]  1,000 of 2,000"),
+        (1, 4, 12, "[-]  1 of 4"),
+        (1, 4, 11, "1 of 4"),
+    ],
+)
+def test_the_bar_grows_with_the_work(done: int, total: int, width: int, line: str) -> None:
+    """The bar shows done and remaining work in at most 60 columns, is full at the end, also of more work than there
+    is, and is figures only on a narrow line.
     """
-    assert format_progress_bar(0, 12, 30) == "[-----------------]   0 of 12"
-    assert format_progress_bar(6, 12, 30) == "[########---------]   6 of 12"
-    assert format_progress_bar(12, 12, 30) == "[#################]  12 of 12"
-    assert format_progress_bar(3, 12, 8) == "3 of 12"
-    assert format_progress_bar(0, 0, 30) == "[###################]  0 of 0"
+    assert format_progress_bar(done, total, width) == line
 
 
 @given(st.integers(0, 20_000), st.integers(0, 10_000), st.integers(25, 300))
@@ -285,16 +288,9 @@ def test_sections_without_lines_leave_no_gap() -> None:
     assert join_sections([]) == ""
 
 
-@pytest.mark.parametrize(("length", "column"), [(28, 34), (29, 19), (13, 19), (14, 20)])
-def test_the_column_of_actions_follows_names_up_to_a_width(length: int, column: int) -> None:
+@pytest.mark.parametrize(
+    ("lengths", "column"), [([], 19), ([1, 28], 34), ([1, 29], 19), ([1, 13], 19), ([14], 20), ([20, 249], 26)]
+)
+def test_the_column_of_actions_follows_names_up_to_a_width(lengths: list[int], column: int) -> None:
     """Names up to 28 characters move the column of actions; a longer one does not count."""
-    assert choose_action_column(["a", "x" * length]) == column
-
-
-def test_a_bar_is_never_longer_than_sixty() -> None:
-    """On a wide line the bar has sixty columns; more work than there is does not make it longer."""
-    assert format_progress_bar(1, 2, 200) == f"[{'#' * 30}{'-' * 30}]  1 of 2"
-    assert format_progress_bar(9, 4, 20) == "[#########]  9 of 4"
-    assert format_progress_bar(1, 4, 12) == "[-]  1 of 4"
-    assert format_progress_bar(1, 4, 11) == "1 of 4"
-    assert format_progress_bar(1000, 2000, 25) == "[###---]  1,000 of 2,000"
+    assert choose_action_column(["x" * length for length in lengths]) == column
