@@ -290,8 +290,11 @@ def test_a_policy_has_its_selector() -> None:
         ("partitions", ("partitions",)),
         ("config.retention.ms", ("config", "retention.ms")),
         ("config", ("config",)),
-        ("labels.team", ("metadata", "labels", "team")),
+        ("config.min.insync.replicas", ("config", "min.insync.replicas")),  # only the first dot divides
+        ("labels", ("metadata", "labels")),
+        ("labels.example.com/team", ("metadata", "labels", "example.com/team")),
         ("annotations", ("metadata", "annotations")),
+        ("annotations.a", ("metadata", "annotations", "a")),
         ("name", ()),
         (None, ()),
     ],

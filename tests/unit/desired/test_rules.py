@@ -15,7 +15,7 @@ from topiarist.desired.resolve import resolve
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_min_isr_above
-from topiarist.kafka.types import INTERNAL_TOPICS, KafkaVersion, format_version
+from topiarist.kafka.types import INTERNAL_TOPICS, KafkaVersion
 from topiarist.model.access import KafkaAccess, RecordsTopic, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin, find_origin
 from topiarist.planning.builder import config_hint
@@ -115,11 +115,6 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
         *({"replicaAssignment": "1:2,2:3", "partitions": 2, "replicationFactor": 3}, BARE),
         "replicationFactor: found 3, but replicaAssignment at topics/orders.yaml:6:3 has 2",
     ),
-    "no partitions": (
-        *({"partitions": None}, BARE),
-        "orders: found no partitions, and its cluster sets no default",
-    ),
-    "no size": ({"ensure": "Present"}, BARE, "orders: found no partitions and replicationFactor"),
 }
 
 
@@ -250,12 +245,6 @@ def test_brokers_settings_count_from_the_release_on_that_counts_them() -> None:
     for release, number in ((None, 1), ((3, 6), 1), ((2, 8), 0)):
         on = ClusterSpec("prod", version=release, broker_config=static)
         assert len(said(spec(on=on, config={"min.compaction.lag.ms": 9}))) == number
-
-
-def test_a_clusters_own_defaults() -> None:
-    """Defaults of a cluster are checked also if no topic uses them."""
-    on = cluster("prod", default_config={"retention.ms": "x", "segment.ms": "5"})
-    assert [diagnostic.message.split(":")[0] for diagnostic in cluster_errors(on)] == ["retention.ms"]
 
 
 @pytest.mark.parametrize(
@@ -460,28 +449,6 @@ def test_faults_of_any_map(config: dict[str, str]) -> None:
     found = VENDOR.config_rules.find_errors(config, ((3, 9), (2, 4)), {})
     assert list(found) == sorted(set(found))
     assert list(found) == list(VENDOR.config_rules.find_errors(dict(reversed(config.items())), ((3, 9), (2, 4)), {}))
-
-
-def test_releases_as_text() -> None:
-    """A release as text has two numbers and a dot."""
-    assert format_version((3, 9)) == "3.9"
-
-
-def test_a_profile_that_the_cluster_does_not_have() -> None:
-    """The error names the closest profile, else all; without the Cluster document nothing is known."""
-    on = cluster("prod", profiles={"compacted": {}, "large": {"partitions": 3, "replicationFactor": 3}})
-    found = list(spec_errors(merge(manifest("orders", profiles=["large", "compact", "x"]), on)))
-    assert [(error.message, error.hint) for error in found] == [
-        ("orders: Cluster prod has no profile compact", "did you mean compacted?"),
-        (
-            "orders: Cluster prod has no profile x",
-            "its profiles are: compacted, large; add x to its spec.profiles, or leave it out here",
-        ),
-    ]
-    wanted = merge(manifest("orders", profiles=["x"], partitions=1, replicationFactor=1), cluster("test"))
-    (error,) = spec_errors(wanted)
-    assert error.hint == "it has no profiles; add x to its spec.profiles, or leave it out here"
-    assert list(spec_errors(wanted, cluster_document_known=False)) == []
 
 
 def test_an_invalid_value_of_a_profile_is_an_error_of_the_cluster() -> None:

@@ -385,13 +385,16 @@ def test_own_config_is_stronger_than_without_config() -> None:
     [
         ("compact", "compact"),
         (" 14 ", "14"),
+        (" \t compact , delete \n", "compact , delete"),  # as Java trims
+        ("\u00a0x", "\u00a0x"),
+        ("", ""),
         (True, "true"),
         (False, "false"),
         (9223372036854775807, "9223372036854775807"),
         (-1, "-1"),
         (Decimal("0.50"), "0.50"),
         (Decimal("0.001"), "0.001"),
-        (Decimal("0.00000001"), "0.00000001"),
+        (Decimal("1E-8"), "0.00000001"),
     ],
 )
 def test_values_become_kafkas_text(value: Any, text: str) -> None:
@@ -602,4 +605,4 @@ def test_two_topics_collide_where_their_names_stand(on: ClusterSpec, words: str)
             Reason.NAME_COLLISION.value,
         ),
     ]
-    assert topic_collision_errors([first, first, declared("b", on)]) == []
+    assert topic_collision_errors([first, first, declared("a-b", on)]) == []

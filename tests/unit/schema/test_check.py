@@ -24,7 +24,6 @@ from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import INTERNAL_TOPICS
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.model import spec as spec_
-from topiarist.model.policy import RuleSubject
 from topiarist.model.spec import ClusterSpec, NamespacesFrom, ValueOrigin
 from topiarist.schema import check, explain, identity
 from topiarist.schema import load as load_
@@ -245,46 +244,14 @@ def test_what_is_wrong_with_a_policy(body: dict[str, Any], path: FieldPath, word
     assert words in problem.message
 
 
-def test_a_policy_is_what_the_document_says() -> None:
-    """Selector and rules are parsed, with defaults for missing fields, and messages on one line."""
+def test_a_rule_makes_issues_with_its_name_and_place() -> None:
+    """A denial and a warning have the message on one line, the title and the place of the rule."""
     source = PositionedSource("sizes.yaml")
-    selector = {"topics": ["a.*"], "matchLabels": {"team": "x"}, "clusters": ["prod"]}
-    other = RULE | {"name": "other", "subject": "Change", "action": "Warn", "field": "config.retention.ms"}
-    body = policy(selector=selector, rules=[RULE, other])
-    assert check.check(body) == []
-    found = parse.parse_policy(spec_.make_manifest(body, source))
-    assert (found.name, found.namespace, found.source) == ("sizes", "ns", source)
-    assert (found.topic_patterns, found.topic_labels, found.cluster_names, found.cluster_labels) == (
-        ("a.*",),
-        {"team": "x"},
-        ("prod",),
-        {},
-    )
-    first, second = found.rules
-    assert (first.title, first.message, first.subject) == ("policy sizes, rule no-x", "too many", RuleSubject.TOPIC)
-    assert (second.subject, second.deny, second.field) == (RuleSubject.CHANGE, False, ("config", "retention.ms"))
+    body = policy(rules=[RULE, RULE | {"name": "other", "action": "Warn"}])
+    first, second = parse.parse_policy(spec_.make_manifest(body, source)).rules
     assert first.make_issue(TOPIC)[:3] == (Reason.POLICY_DENIED, "too many (policy sizes, rule no-x)", ())
     assert second.make_issue(TOPIC).reason is Reason.POLICY_WARNING
     assert second.make_issue(TOPIC).cause_origin == ValueOrigin(source, ("spec", "rules", 1))
-
-
-@pytest.mark.parametrize(
-    ("field", "path"),
-    [
-        ("name", ()),
-        ("labels", ("metadata", "labels")),
-        ("labels.example.com/team", ("metadata", "labels", "example.com/team")),
-        ("annotations.a", ("metadata", "annotations", "a")),
-        ("partitions", ("partitions",)),
-        ("config", ("config",)),
-        ("config.min.insync.replicas", ("config", "min.insync.replicas")),
-    ],
-)
-def test_a_field_is_a_path(field: str, path: tuple[str, ...]) -> None:
-    """A field path is split at the first dot only, because config keys may contain dots."""
-    body = policy(rules=[RULE | {"field": field}])
-    assert check.check(body) == []
-    assert parse.parse_policy(spec_.make_manifest(body, PositionedSource("p.yaml"))).rules[0].field == path
 
 
 @pytest.mark.parametrize("field", ["partitions", "replicationFactor", "config"])

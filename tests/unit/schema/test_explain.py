@@ -15,23 +15,9 @@ from hypothesis import strategies as st
 
 from support.builders import document
 from topiarist.adapters.manifests.loader import load_manifests
-from topiarist.desired import parse
 from topiarist.errors import FieldKey, Location
 from topiarist.errors import FieldPath as DocumentPath
-from topiarist.kafka.config_values import to_config_text
 from topiarist.model import spec as spec_
-from topiarist.model.access import ZooKeeperAccess
-from topiarist.model.spec import (
-    AllowedTopics,
-    Budgets,
-    ClusterSpec,
-    DriftPolicy,
-    LabelSelector,
-    LabelSelectorRequirement,
-    NamespacesFrom,
-    RackAwareness,
-    SelectorOperator,
-)
 from topiarist.schema import check, explain, load
 from topiarist.schema.explain import find_schema
 
@@ -417,75 +403,6 @@ def test_a_manifest_is_what_the_document_says() -> None:
     body = document(partitions=1) | {"metadata": {"name": "a", "namespace": "n", "labels": {"l": "v"}}}
     assert spec_.make_manifest(body, source) == ("Topic", "a", "n", {"l": "v"}, {"partitions": 1}, source)
     assert spec_.make_manifest(document(), source)[1:4] == ("orders", "", {})
-
-
-def test_a_cluster_is_what_the_document_says() -> None:
-    """Every field of a Cluster is parsed into its spec, with values in Kafka's text form."""
-    source = Nowhere()
-    assert parse.parse_cluster_spec(spec_.make_manifest(FULL_CLUSTER, source)) == ClusterSpec(
-        name="prod-eu",
-        labels={"env": "prod"},
-        zookeeper=ZooKeeperAccess("zk1:2181,zk2:2181,[::1]:2181/kafka/a", 4194304),
-        cluster_id="7sYk...",
-        version=(3, 9),
-        rack_awareness=RackAwareness.SAFE,
-        default_partitions=6,
-        default_replication_factor=3,
-        default_config={"min.insync.replicas": "2"},
-        broker_config={"log.retention.ms": "-1"},
-        allow_unknown_configs=("confluent.*",),
-        exclude_brokers=frozenset({7}),
-        protected=("__*", "connect-*"),
-        budgets=Budgets(1, 2, 3, 0, 20, 5),
-        source=source,
-        allowed_topics=(
-            AllowedTopics(NamespacesFrom.SAME, None, ("*",)),
-            AllowedTopics(
-                NamespacesFrom.SELECTOR,
-                LabelSelector(
-                    {"env": "prod"},
-                    (
-                        LabelSelectorRequirement("example.com/team", SelectorOperator.NOT_IN, ("shop", "")),
-                        LabelSelectorRequirement("team", SelectorOperator.EXISTS),
-                    ),
-                ),
-                ("shop.*", "orders"),
-            ),
-        ),
-        adopt=("shop.*",),
-        allow_risk=frozenset({"Disruptive", "DataLoss"}),
-        allow_deletion=True,
-        drift_policy=DriftPolicy.CORRECT,
-    )
-
-
-def test_an_empty_cluster_has_all_defaults() -> None:
-    """An empty Cluster has the defaults of a cluster without a document; an empty list stays an empty list."""
-    source = Nowhere()
-    expected = ClusterSpec(name="prod-eu", labels={"env": "prod"}, source=source)
-    assert parse.parse_cluster_spec(spec_.make_manifest(cluster(), source)) == expected
-    assert parse.parse_cluster_spec(spec_.make_manifest(cluster(protected=[]), source)).protected == ()
-    assert expected.allowed_topics == (AllowedTopics(NamespacesFrom.SAME, None, ("*",)),)
-    assert parse.parse_cluster_spec(spec_.make_manifest(cluster(allowedTopics=[]), source)).allowed_topics == ()
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (True, "true"),
-        (False, "false"),
-        (0, "0"),
-        (9223372036854775807, "9223372036854775807"),
-        (Decimal("0.50"), "0.50"),
-        (Decimal("1E-7"), "0.0000001"),
-        (" \t compact , delete \n", "compact , delete"),
-        ("\u00a0x", "\u00a0x"),
-        ("", ""),
-    ],
-)
-def test_config_values_become_kafkas_text(value: str | int | bool | Decimal, text: str) -> None:
-    """Numbers keep their digits without an exponent, and text is trimmed as Java trims it."""
-    assert to_config_text("cleanup.policy", value) == text
 
 
 @pytest.mark.parametrize("key", ["0", "00", "+1", "-1", "1e3", "18446744073709551616"])
