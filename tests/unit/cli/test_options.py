@@ -21,7 +21,6 @@ from topiarist.desired import parse
 from topiarist.errors import Exit
 from topiarist.kubernetes.cache import may_declare
 from topiarist.model.plan import Risk, RiskApproval
-from topiarist.model.spec import ClusterSpec, selects_cluster
 from topiarist.schema import check
 
 # Options with patterns of topic names: each needs a value, and rejects other options and paths as values.
@@ -270,13 +269,6 @@ def test_a_rule_without_namespaces_is_for_the_own_one() -> None:
     rules = parse.parse_cluster_spec(manifest("prod", **body["spec"])).allowed_topics
     assert may_declare(rules, "team", "orders", cluster_namespace="team", namespaces={})
     assert not may_declare(rules, "other", "orders", cluster_namespace="team", namespaces={"other": {}})
-
-
-def test_a_selector_without_labels_selects_no_cluster() -> None:
-    """An empty selector matches no cluster, in a topic and in an override."""
-    empty: list[dict[str, Any]] = [{}, {"matchLabels": {}}]
-    for selector in empty:
-        assert not selects_cluster({"clusterSelector": selector}, ClusterSpec(name="prod", labels={"env": "prod"}))
 
 
 SECONDS = [
