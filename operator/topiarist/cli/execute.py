@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from topiarist.adapters.atomic_files import LineFile
@@ -54,9 +53,7 @@ class ReportFile:
         self._file = self._stack.enter_context(LineFile(self._path)) if self._path is not None else None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def write_header(self, plans: Sequence[Plan], *, owner: str, form: str, fingerprint: str | None) -> None:

@@ -304,10 +304,6 @@ class _TopicConfig(NamedTuple):
     spec: TopicSpec | None
 
 
-def _by_name(topic: _TopicConfig) -> str:
-    return topic.topic
-
-
 def check_upgrade(
     state: ClusterState,
     cluster: ClusterSpec,
@@ -330,7 +326,7 @@ def check_upgrade(
     settings = rules.merge_dynamic_settings(state.broker_defaults)
     # The newest version that the cluster may have: only defaults that certainly change are reported.
     version = rules.versions_to_check(state.min_version)[0]
-    findings = _find_effects(sorted(topics, key=_by_name), rules, settings, version, target)
+    findings = _find_effects(topics, rules, settings, version, target)
     return UpgradeReport(cluster, target, state.cluster_id, len(topics), findings, state.topic_errors)
 
 
@@ -339,17 +335,18 @@ def check_upgrade_of_specs(cluster: ClusterSpec, target: KafkaVersion, specs: It
     topics = [_TopicConfig(spec.topic, None, spec) for spec in specs if not spec.absent]
     rules = cluster.config_rules
     version = rules.version or LAST_ZOOKEEPER_VERSION
-    findings = _find_effects(sorted(topics, key=_by_name), rules, cluster.broker_config, version, target)
+    findings = _find_effects(topics, rules, cluster.broker_config, version, target)
     return UpgradeReport(cluster, target, None, len(topics), findings, {})
 
 
 def _find_effects(
-    topics: Sequence[_TopicConfig],
+    topics: Iterable[_TopicConfig],
     rules: config_rules.ConfigRules,
     settings: Mapping[str, str],
     version: KafkaVersion,
     target: KafkaVersion,
 ) -> tuple[UpgradeFinding, ...]:
+    topics = sorted(topics, key=lambda each: each.topic)
     affected: dict[tuple[UpgradeEffect, str], list[AffectedTopic]] = {}
     for topic in topics:
         for effect, key, item in _find_topic_effects(topic, target):

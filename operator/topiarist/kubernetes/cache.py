@@ -201,18 +201,11 @@ def _conflict_issue(first: Resource, other: Candidate) -> Issue:
     return Issue(Reason.RESOURCE_CONFLICT, message, hint="delete one of the two, or give it another topicName")
 
 
-class _CachedCandidate(NamedTuple):
-    """A candidate and the ``ClusterSpec`` that it was merged with."""
-
-    cluster: ClusterSpec
-    candidate: Candidate
-
-
 class SpecCache:
     """A cache of the candidates of each cluster, as of its last reconciliation."""
 
     def __init__(self) -> None:
-        self._cached: dict[str, dict[tuple[str, str], _CachedCandidate]] = {}
+        self._cached: dict[str, dict[tuple[str, str], Candidate]] = {}
 
     def candidates(self, cluster: ClusterSpec, topics: Iterable[Resource]) -> list[Candidate]:
         """Return the candidate of each readable Topic.
@@ -226,13 +219,13 @@ class SpecCache:
             key = topic.key
             found = known.get(key)
             # Identity is enough, and cheap: the informer replaces a manifest, and never changes one.
-            if found is None or found.cluster is not cluster or found.candidate.resource.manifest is not topic.manifest:
-                found = _CachedCandidate(cluster, build_candidate(topic, merge(topic.manifest, cluster)))
-            elif found.candidate.resource is not topic:
-                found = _CachedCandidate(cluster, found.candidate._replace(resource=topic))
+            if found is None or found.spec.cluster is not cluster or found.resource.manifest is not topic.manifest:
+                found = build_candidate(topic, merge(topic.manifest, cluster))
+            elif found.resource is not topic:
+                found = found._replace(resource=topic)
             merged[key] = found
         self._cached[cluster.name] = merged
-        return [found.candidate for found in merged.values()]
+        return [*merged.values()]
 
     def remove_cluster(self, cluster: str) -> None:
         """Remove the entries of a cluster."""
@@ -275,10 +268,9 @@ class Store:
         operator_namespace: str,
         enqueue: Callable[[str, Resource | None], None],
         operator_class: str = "",
-        owner: str = "",
     ) -> None:
         self.operator_namespace = operator_namespace
-        self.owner = owner
+        self.owner = ""
         self._operator_class = operator_class
         self._unserved: dict[ResourceId, Resource] = {}
         self.topics: dict[ResourceKey, Resource] = {}

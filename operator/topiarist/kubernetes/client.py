@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import aiohttp
@@ -159,9 +158,7 @@ class KubernetesClient:
         self._session = aiohttp.ClientSession(info.server, headers=headers, connector=connector)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
     async def get(self, path: str, **params: str) -> dict[str, Any]:
@@ -296,6 +293,7 @@ class Lease:
     ) -> None:
         self._api = api
         self._collection_path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._path = f"{self._collection_path}/{name}"
         self._name = name
         self._identity = identity
         self._timings = timings
@@ -338,11 +336,11 @@ class Lease:
         Without this, another replica would wait for its expiry. Errors of the API server are ignored.
         """
         try:
-            found = await self._api.get(f"{self._collection_path}/{self._name}")
+            found = await self._api.get(self._path)
             if found["spec"].get("holderIdentity") == self._identity:
                 found["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
                 found["spec"]["renewTime"] = format_micro_time_now()
-                await self._api.replace(f"{self._collection_path}/{self._name}", found)
+                await self._api.replace(self._path, found)
         except ApiError:
             return  # the Lease expires by itself
 
@@ -352,7 +350,7 @@ class Lease:
         Return whether this process holds the Lease now; False also if a request to the API server failed.
         """
         try:
-            found = await self._api.get(f"{self._collection_path}/{self._name}")
+            found = await self._api.get(self._path)
         except ApiError as error:
             if not error.not_found:
                 return False
@@ -373,8 +371,7 @@ class Lease:
         }
         try:
             if found:
-                path = f"{self._collection_path}/{self._name}"
-                answer = await self._api.replace(path, {**found, "spec": new})
+                answer = await self._api.replace(self._path, {**found, "spec": new})
             else:
                 body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self._name}}
                 answer = await self._api.create(self._collection_path, {**body, "spec": new})
@@ -390,7 +387,7 @@ class Lease:
 
 # The RBAC rights that the operator needs, and the check for missing rights, at the start and later.
 #
-# ``main`` checks the rights without which the operator cannot work, and runs a ``RightsMonitor``. ``informer`` checks
+# ``main`` checks the rights without which the operator cannot work, and runs ``monitor_rights``. ``informer`` checks
 # the rights in each other watched namespace, so a right that is missing in one namespace does not affect the others.
 
 REFUSAL_CHECK_S = 5.0
@@ -491,39 +488,31 @@ async def missing_rights(api: KubernetesClient, rights: Sequence[AccessRight]) -
     return [str(right) for right, there in zip(single, answers, strict=True) if not there]
 
 
-class RightsMonitor:
-    """A monitor of ``rights`` after the start: an administrator may remove them at any time.
+async def monitor_rights(
+    api: KubernetesClient, rights: Sequence[AccessRight], on_checked: Callable[[Sequence[str]], None]
+) -> None:
+    """Check ``rights`` after a refused request, and from time to time, until cancelled.
 
-    ``on_checked`` is called after each check with the missing rights.
+    An administrator may remove them at any time. ``on_checked`` is called after each check with the missing rights.
     """
-
-    def __init__(
-        self, api: KubernetesClient, rights: Sequence[AccessRight], on_checked: Callable[[Sequence[str]], None]
-    ) -> None:
-        self._api = api
-        self._rights = rights
-        self._on_checked = on_checked
-
-    async def run(self) -> None:
-        """Check the rights after a refused request, and from time to time, until cancelled."""
-        loop, missing = asyncio.get_running_loop(), list[str]()
-        checked_at, forbidden = loop.time(), self._api.forbidden
-        refused_at = float("-inf")
-        while True:
-            await asyncio.sleep(REFUSAL_CHECK_S)
-            since, is_refused = loop.time() - checked_at, self._api.forbidden != forbidden
-            due = since >= (MISSING_CHECK_S if missing else SILENT_CHECK_S)
-            due |= is_refused and loop.time() - refused_at >= REPEATED_CHECK_S
-            if not due:
-                continue
-            forbidden = self._api.forbidden
-            try:
-                missing = await missing_rights(self._api, self._rights)
-            except ApiError:
-                continue
-            checked_at = loop.time()
-            refused_at = checked_at if is_refused else refused_at
-            self._on_checked(missing)
+    loop, missing = asyncio.get_running_loop(), list[str]()
+    checked_at, forbidden = loop.time(), api.forbidden
+    refused_at = float("-inf")
+    while True:
+        await asyncio.sleep(REFUSAL_CHECK_S)
+        since, is_refused = loop.time() - checked_at, api.forbidden != forbidden
+        due = since >= (MISSING_CHECK_S if missing else SILENT_CHECK_S)
+        due |= is_refused and loop.time() - refused_at >= REPEATED_CHECK_S
+        if not due:
+            continue
+        forbidden = api.forbidden
+        try:
+            missing = await missing_rights(api, rights)
+        except ApiError:
+            continue
+        checked_at = loop.time()
+        refused_at = checked_at if is_refused else refused_at
+        on_checked(missing)
 
 
 async def _is_allowed(api: KubernetesClient, right: AccessRight) -> bool:

@@ -325,7 +325,7 @@ class _Operator:
         self._spawn(self.informers.run())
         self._spawn(definitions.run())
         self._spawn(manager.kafka_topics.run())
-        self._spawn(client.RightsMonitor(api, rights, manager.set_missing_rights).run())
+        self._spawn(client.monitor_rights(api, rights, manager.set_missing_rights))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a background task; its failure ends the process."""

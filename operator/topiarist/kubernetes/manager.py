@@ -190,15 +190,13 @@ class Manager:
         verdicts = self.store.verdicts.get(cluster, {}).values()
         active = [each.issue for each in verdicts if each.issue and each.issue.reason is Reason.STRIMZI_ACTIVE]
         kept = f"{active[0].message}; KafkaTopics that are left to it: {len(active):,}" if active else ""
-        return {
-            **({Reason.STRIMZI_ACTIVE.value: kept} if active else {}),
-            **({topic_status.NAMESPACE_UNAVAILABLE: "; ".join(f"{name}: {why}" for name, why in away)} if away else {}),
-            **(
-                {topic_status.RIGHTS_MISSING: f"the operator's ServiceAccount may not: {'; '.join(rights)}"}
-                if rights
-                else {}
-            ),
+        lost = f"the operator's ServiceAccount may not: {'; '.join(rights)}" if rights else ""
+        alarms = {
+            Reason.STRIMZI_ACTIVE.value: kept,
+            topic_status.NAMESPACE_UNAVAILABLE: "; ".join(f"{name}: {why}" for name, why in away),
+            topic_status.RIGHTS_MISSING: lost,
         }
+        return {name: message for name, message in alarms.items() if message}
 
     def last_completed(self) -> Iterator[tuple[str, float]]:
         """Yield each cluster with the ``time.monotonic`` time of its last completed reconciliation."""
@@ -390,18 +388,8 @@ class Manager:
         status = self._own_status(
             "Cluster", status_writer.cluster_status(home, result, client.utc_now(), self._alarms(home.name))
         )
-        news = chain(
-            *(
-                events_of(home, status)
-                for events_of in (
-                    status_writer.cluster_events,
-                    status_writer.stall_events,
-                    status_writer.annotation_events,
-                    status_writer.alarm_events,
-                )
-            )
-        )
-        events += [(home, event) for event in chain(news, status_writer.records_events(result))]
+        news = chain(status_writer.cluster_events(home, status), status_writer.records_events(result))
+        events += [(home, event) for event in news]
         if status != home.status:
             yield self._status_writer.write_status(home, status)
 

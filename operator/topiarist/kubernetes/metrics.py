@@ -23,17 +23,12 @@ from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicRes
 from topiarist.kubernetes.resources import Resource
 from topiarist.model import plan
 from topiarist.model.outcome import Result
+from topiarist.output.view import CHANGE_KINDS
 
 _ACTIONS = {
-    plan.CreateTopic: "create",
-    plan.AddPartitions: "grow",
-    plan.MoveReplicas: "move",
-    plan.ElectLeaders: "elect",
-    plan.UpdateConfig: "configure",
-    plan.DeleteTopic: "delete",
+    **{kind: each.name for kind, each in CHANGE_KINDS.items()},
     plan.TakeOwnership: "adopt",
     plan.ReleaseOwnership: "unmanage",
-    plan.Nudge: "nudge",
 }
 
 UNREADABLE, UNKNOWN_CLUSTER = "Unreadable", "UnknownCluster"
@@ -173,6 +168,22 @@ class Metrics:
         self._moves.remove_cluster(cluster)
 
 
+_MOVE_GAUGES: Mapping[str, tuple[str, Callable[[ClusterMoves], float]]] = {
+    "partitions_left": ("Partitions that are still to be moved, also those in flight.", lambda moves: moves.left),
+    "copies_left": ("Replicas that are still to be copied, also those in flight.", lambda moves: moves.copies_left),
+    "copies_in_flight": ("Replicas that brokers copy now.", lambda moves: moves.copies_in_flight),
+    "stalled": (
+        "1 if the moves need a user: no progress, or a stuck reassignment request.",
+        lambda moves: moves.problem is not None,
+    ),
+    "throttle_left": (
+        "1 if throttles of a finished batch could not be restored.",
+        lambda moves: moves.throttle_left,
+    ),
+}
+"""The gauges of the moves of a cluster, each with its description and its value."""
+
+
 class _MoveMetrics:
     """The metrics of moves of replicas."""
 
@@ -180,22 +191,15 @@ class _MoveMetrics:
         def gauge(name: str, about: str, *labels: str) -> Gauge:
             return Gauge(f"topiarist_moves_{name}", about, ["cluster", *labels], registry=registry)
 
-        self._partitions_left = gauge("partitions_left", "Partitions that are still to be moved, also those in flight.")
-        self._copies_left = gauge("copies_left", "Replicas that are still to be copied, also those in flight.")
-        self._copies_in_flight = gauge("copies_in_flight", "Replicas that brokers copy now.")
-        self._stalled = gauge("stalled", "1 if the moves need a user: no progress, or a stuck reassignment request.")
-        self._throttle_left = gauge("throttle_left", "1 if throttles of a finished batch could not be restored.")
+        self._gauges = {name: gauge(name, about) for name, (about, _) in _MOVE_GAUGES.items()}
         self._drained = gauge("drained_replicas_left", "Replicas on a broker that must be drained.", "broker")
         self._batches = Counter("topiarist_moves_batches", "Batches sent.", ["cluster"], registry=registry)
         self._moved = Counter("topiarist_moves_partitions_moved", "Partitions moved.", ["cluster"], registry=registry)
 
     def record(self, cluster: str, moves: ClusterMoves) -> None:
         """Record the moves of a cluster after a pass."""
-        self._partitions_left.labels(cluster).set(moves.left)
-        self._copies_left.labels(cluster).set(moves.copies_left)
-        self._copies_in_flight.labels(cluster).set(moves.copies_in_flight)
-        self._stalled.labels(cluster).set(moves.problem is not None)
-        self._throttle_left.labels(cluster).set(moves.throttle_left)
+        for name, (_, value_of) in _MOVE_GAUGES.items():
+            self._gauges[name].labels(cluster).set(value_of(moves))
         self._batches.labels(cluster).inc(moves.is_sent)
         self._moved.labels(cluster).inc(moves.moved)
         self._drained.remove_by_labels({"cluster": cluster})
@@ -204,8 +208,7 @@ class _MoveMetrics:
 
     def remove_cluster(self, cluster: str) -> None:
         """Remove the gauges of a removed cluster."""
-        gauges = (self._partitions_left, self._copies_left, self._copies_in_flight, self._stalled, self._throttle_left)
-        for gauge in (*gauges, self._drained):
+        for gauge in (*self._gauges.values(), self._drained):
             gauge.remove_by_labels({"cluster": cluster})
 
 

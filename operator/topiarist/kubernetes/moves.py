@@ -25,7 +25,8 @@ from topiarist.model.moves import MoveSettings, ReplicaMove
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import Issue, TopicPlan
 from topiarist.model.state import ClusterState, TopicState
-from topiarist.planning.moves.throttles import PartitionInFlight, explain_stall, find_blocker, find_stuck_entry
+from topiarist.planning.moves import throttles
+from topiarist.planning.moves.throttles import PartitionInFlight, explain_stall, find_blocker
 from topiarist.planning.moves.topic import find_targets_in_flight
 from topiarist.ports import PartitionInspector
 from topiarist.text import format_count, printable
@@ -239,14 +240,11 @@ def find_stuck_request(state: ClusterState) -> str:
     """Return why the controller can remove nothing of the reassignment request; empty if it can remove something."""
     if not state.requested_reassignments:
         return "the reassignment request cannot be read, and blocks every reassignment: see the warnings of a plan"
-    first = ""
-    for entry in state.requested_reassignments:
-        exists = entry.topic in state.topics or entry.topic in state.topic_errors
-        stuck = find_stuck_entry(entry, exists=exists, is_younger=entry.topic in state.stale_reassignments)
-        if not stuck:
-            return ""
-        first = first or stuck
-    return first
+    existing = state.topics.keys() | state.topic_errors.keys()
+    return throttles.find_stuck_request(
+        (entry, entry.topic in existing, entry.topic in state.stale_reassignments)
+        for entry in state.requested_reassignments
+    )
 
 
 def describe_other_request(state: ClusterState) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -96,10 +96,7 @@ class PlanCache:
         # Size limits concern changes only, and a topic with changes is never in the cache. Neither is a topic that a
         # reassignment names: the request changes with each moved partition, and concerns only the topics that it names.
         self._in_reassignment = _topics_in_reassignment(state)
-        unnamed = replace(state, topics={}, size_limits=(), requested_reassignments=(), requested_at_ms=None)
-        unnamed = replace(
-            unnamed, reassigning_topics=frozenset(), stale_reassignments=frozenset(), batch=None, batch_at_ms=None
-        )
+        unnamed = replace(state, topics={}, size_limits=(), **_NO_REASSIGNMENT)
         shared = unnamed, cluster, run
         if shared != self._shared_inputs:
             self._shared_inputs, self._cached = shared, {}
@@ -120,6 +117,12 @@ class PlanCache:
         known = self._cached.get(spec.topic)
         # Identity suffices: specs and states keep their identity until they change, and "is" does not compare fields.
         return known is not None and known[0] is spec and known[1] is found
+
+
+_NO_REASSIGNMENT: Mapping[str, Any] = {
+    **{"requested_reassignments": (), "requested_at_ms": None, "batch": None, "batch_at_ms": None},
+    **dict.fromkeys(("reassigning_topics", "stale_reassignments"), frozenset()),
+}
 
 
 def _topics_in_reassignment(state: ClusterState) -> frozenset[str]:

@@ -194,17 +194,15 @@ def _cluster_condition(
     """Return the condition of a Cluster; ``withheld`` are the budgets, limits and pauses that hold topics."""
     if resource.errors:
         return topic_status.invalid_condition(error_texts(resource))
-    if error is None and state is not None and state.write_block.reason:
+    problem = error or (state.write_block if state else None)
+    if problem and problem.reason:
+        retryable = problem.reason.retryable
         return topic_status.ReadyCondition(
             False,
-            state.write_block.reason.value,
-            state.write_block.message,
-            stalled=not state.write_block.reason.retryable,
-        )
-    if error:
-        retryable = error.reason.retryable
-        return topic_status.ReadyCondition(
-            False, error.reason.value, error.message, reconciling=retryable, stalled=not retryable
+            problem.reason.value,
+            problem.message,
+            reconciling=retryable and problem is error,  # a write block ends without the operator
+            stalled=not retryable,
         )
     words = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "total")
     drift = f"{format_count(counts['drifted'], 'topic')} changed on the cluster" if counts["drifted"] else ""
@@ -290,7 +288,15 @@ _UNUSABLE_REASONS = (Reason.INVALID_MANIFEST.value, Reason.UNKNOWN_CLUSTER.value
 
 
 def cluster_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
-    """Yield an Event if a Cluster became unusable, or usable again; ``status`` is its next status."""
+    """Yield the Events of a Cluster; ``status`` is its next status."""
+    yield from _usability_events(cluster_resource, status)
+    yield from stall_events(cluster_resource, status)
+    yield from annotation_events(cluster_resource, status)
+    yield from _alarm_events(cluster_resource, status)
+
+
+def _usability_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield an Event if a Cluster became unusable, or usable again."""
     before, after = _find_ready_condition(cluster_resource.status), _find_ready_condition(status)
     if after is None or (before and _event_reason(after["reason"]) == _event_reason(before["reason"])):
         return
@@ -346,7 +352,7 @@ def left_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[Event
             yield Event("LeftCluster", message, warning=True)
 
 
-def alarm_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
+def _alarm_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
     """Yield a warning if KafkaTopics of a Cluster are newly refused because Strimzi's operator has them."""
     known = {each["type"] for each in cluster_resource.status.get("conditions", ())}
     for each in status["conditions"]:

@@ -86,42 +86,43 @@ def common_status(
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         # Prepend the error: a message may end with a command that the user copies.
         ready_condition = ready_condition._replace(message=f"annotation {wrong[0]}{more}. {ready_condition.message}")
-    known = {condition.get("type"): condition for condition in resource.status.get("conditions", ())}
-    conditions = [
-        {
-            "type": name,
-            "status": status,
-            "observedGeneration": generation,
-            "lastTransitionTime": _transition_time(known.get(name, {}), status, now),
-            "reason": reason,
-            "message": truncate_message(words) if name == "Ready" or status == "True" else "",
-        }
-        for name, status, reason, words in _condition_values(ready_condition, alarms, had_moves=MOVING in known)
-    ]
+    values = _condition_values(resource, ready_condition, alarms)
+    conditions = [*_make_conditions(resource, values, now, observedGeneration=generation)]
     status = {"observedGeneration": generation, "conditions": conditions}
     return {**status, "annotations": wrong} if wrong else status
 
 
-def _transition_time(before: Mapping[str, Any], status: str, now: str) -> str:
-    """Return since when a condition has its status; another operator may have written no time."""
-    return str(before.get("lastTransitionTime", now)) if before.get("status") == status else now
+Status = Mapping[str, Any]
+
+ConditionValues = tuple[str, str, str, str]
+"""Type, status, reason and message of a condition."""
+
+
+def _make_conditions(resource: Resource, values: Iterable[ConditionValues], now: str, **more: Any) -> Iterator[Status]:
+    """Yield conditions with ``more`` fields, each since it has its status; others may have written no time."""
+    known = {condition.get("type"): condition for condition in resource.status.get("conditions", ())}
+    for name, status, reason, message in values:
+        before = known.get(name, {})
+        since = str(before.get("lastTransitionTime", now)) if before.get("status") == status else now
+        fields = {"lastTransitionTime": since, "reason": reason, "message": truncate_message(message)}
+        yield {"type": name, "status": status, **more, **fields}
 
 
 def _condition_values(
-    ready_condition: ReadyCondition, alarms: Mapping[str, str], *, had_moves: bool
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield type, status, reason and message of each condition.
+    resource: Resource, ready_condition: ReadyCondition, alarms: Mapping[str, str]
+) -> Iterator[ConditionValues]:
+    """Yield the values of each condition; one that is False has no message, except ``Ready``.
 
     ``Moving`` stays after the last move, as False, so that users can wait for it.
     """
     message, reason, drift = ready_condition.message, ready_condition.reason, ready_condition.drift
     yield "Ready", "Unknown" if ready_condition.ready is None else str(ready_condition.ready), reason, message
-    yield "Reconciling", str(ready_condition.reconciling), reason, message
-    yield "Stalled", str(ready_condition.stalled), reason, message
+    for name, is_true in (("Reconciling", ready_condition.reconciling), ("Stalled", ready_condition.stalled)):
+        yield name, str(is_true), reason, message if is_true else ""
     yield "DriftDetected", str(bool(drift)), Reason.DRIFT_DETECTED.value if drift else reason, drift
     if moving := ready_condition.moving:
         yield MOVING, "True", moving.reason, moving.message
-    elif had_moves:
+    elif any(condition.get("type") == MOVING for condition in resource.status.get("conditions", ())):
         yield MOVING, "False", reason, ""
     yield from ((name, "True", name, words) for name, words in alarms.items())
 
@@ -131,8 +132,6 @@ def truncate_message(text: str) -> str:
     whole = text.encode()
     return text if len(whole) <= MAX_MESSAGE_BYTES else f"{whole[: MAX_MESSAGE_BYTES - 3].decode(errors='ignore')}..."
 
-
-Status = Mapping[str, Any]
 
 _SEVERITY_ORDER = (
     SyncState.REFUSED,
@@ -254,35 +253,21 @@ def kafka_topic_status(resource: Resource, topic: Status, issue: Issue | None, n
     kind, status, reason, message = "Ready", ready["status"], ready["reason"], ready["message"]
     paused = approval.is_paused_as_in_strimzi(resource) or status == "Unknown"
     if issue:
-        status, reason, message = "False", issue.reason.value, truncate_message(approval.format_issue(issue))
+        status, reason, message = "False", issue.reason.value, approval.format_issue(issue)
     elif approval.is_unmanaged(resource):
-        kind, status, reason, message = (
-            "Unmanaged",
-            "True",
-            "Unmanaged",
-            "not changed while strimzi.io/managed is false",
-        )
+        kind, status, reason = "Unmanaged", "True", "Unmanaged"
+        message = "not changed while strimzi.io/managed is false"
     elif paused:
         kind, status, reason = "ReconciliationPaused", "True", SyncState.PAUSED.value
         message = message if reason == ready["reason"] else "not changed while strimzi.io/pause-reconciliation is true"
     conditions = [(kind, status, reason, message)]
     if wrong := topic.get("annotations"):
-        conditions.append(("Warning", "True", "InvalidAnnotation", truncate_message("; ".join(wrong))))
-    known = {condition.get("type"): condition for condition in resource.status.get("conditions", ())}
+        conditions.append(("Warning", "True", "InvalidAnnotation", "; ".join(wrong)))
     topic_id = next(
         (part["topicId"] for part in topic["clusters"] if "topicId" in part), resource.status.get("topicId")
     )
     return {
-        "conditions": [
-            {
-                "type": name,
-                "status": value,
-                "lastTransitionTime": _transition_time(known.get(name, {}), value, now),
-                "reason": why,
-                "message": words,
-            }
-            for name, value, why, words in conditions
-        ],
+        "conditions": [*_make_conditions(resource, conditions, now)],
         # As in Strimzi, a paused resource keeps the generation that was seen before.
         "observedGeneration": resource.status.get("observedGeneration", 0)
         if kind == "ReconciliationPaused"

@@ -14,12 +14,18 @@ verbose. The value table has the value on the cluster, the desired value and the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from topiarist.adapters.saved_plans.encode import encode_change, encode_notice, encode_record, encode_refusal
+from topiarist.adapters.saved_plans.encode import (
+    encode_change,
+    encode_notice,
+    encode_record,
+    encode_refusal,
+    encode_write_block,
+)
 from topiarist.errors import Reason
 from topiarist.inspection.describe import ActualSource, Description, DesiredSource, Explanation, ValueSource
 from topiarist.inspection.health import IN_PROGRESS, IssueType, Partition, Phase, count_issues
@@ -80,9 +86,7 @@ def _encode_cluster(description: Description) -> dict[str, Any]:
         "controller": None
         if state.controller is None
         else {"broker": state.controller, "epoch": state.controller_epoch},
-        "writeBlock": {"reason": state.write_block.reason.value, "message": state.write_block.message}
-        if state.write_block.reason
-        else None,
+        "writeBlock": encode_write_block(state.write_block),
         "topic": description.topic,
         "topicId": description.topic_id,
         "document": _encode_manifest(description),
@@ -538,18 +542,16 @@ def _describe_source(description: Description, value: ValueSource) -> str:
 
 
 def _describe_desired_source(value: ValueSource) -> str:
-    match value.desired_source:
-        case DesiredSource.TOPIARIST:
-            return "topiarist's default"
-        case DesiredSource.OVERRIDE:
-            label = "override"
-        case DesiredSource.PROFILE:
-            label = "a profile of the Cluster"
-        case DesiredSource.CLUSTER_DEFAULTS:
-            label = "the Cluster's defaults"
-        case DesiredSource.BROKER_CONFIG:
-            label = f"brokerConfig, {BROKER_SIZE_SETTINGS[value.field]}"
-        case _:
-            label = ""
+    label = _SOURCE_LABELS.get(value.desired_source, "")
+    if value.desired_source is DesiredSource.BROKER_CONFIG:
+        label = f"brokerConfig, {BROKER_SIZE_SETTINGS[value.field]}"
     location = str(value.desired_location) if value.desired_location else ""
     return ", ".join(sanitize(part) for part in (location, label) if part)
+
+
+_SOURCE_LABELS: Mapping[DesiredSource | None, str] = {
+    DesiredSource.TOPIARIST: "topiarist's default",
+    DesiredSource.OVERRIDE: "override",
+    DesiredSource.PROFILE: "a profile of the Cluster",
+    DesiredSource.CLUSTER_DEFAULTS: "the Cluster's defaults",
+}

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from topiarist.adapters.saved_plans.encode import encode_write_block
 from topiarist.adapters.snapshots.codec import format_seconds
 from topiarist.desired.export import ExportResult
 from topiarist.inspection.check import (
@@ -395,7 +396,6 @@ def encode_checks(checks: Iterable[ClusterCheck]) -> dict[str, Any]:
 
 def _encode(check: ClusterCheck) -> dict[str, Any]:
     state = check.state
-    block = state.write_block if state else None
     return {
         "name": check.cluster.name,
         "clusterId": check.cluster_id,
@@ -404,7 +404,7 @@ def _encode(check: ClusterCheck) -> dict[str, Any]:
         "brokers": len(state.brokers) if state else None,
         "topics": len(state.topics) + len(state.topic_errors) if state else None,
         "error": encode_error(check.error),
-        "writeBlock": {"reason": block.reason.value, "message": block.message} if block and block.reason else None,
+        "writeBlock": encode_write_block(state.write_block) if state else None,
         "capabilities": [_encode_check_finding(each) for each in check.findings],
         "permissions": [_encode_permission(each) for each in check.permissions],
         "advice": [

@@ -15,7 +15,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from queue import SimpleQueue
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from msgspec.structs import replace
@@ -136,9 +135,7 @@ class ClusterSessions:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Ctrl-C during closing only skips the closing: the work is done and reported.
         with suppress(KeyboardInterrupt):
             run_all([cluster.close for cluster in self._open_clusters], CLOSE_TIMEOUT_S)

@@ -693,7 +693,8 @@ class Blue(Kept):
 
     def __init__(self, *found: Resource, operator_class: str = "") -> None:
         self._marks = []
-        Store.__init__(self, "shop", lambda name, _source: self._marks.append(name), operator_class, "k8s/1/shop/blue")
+        Store.__init__(self, "shop", lambda name, _source: self._marks.append(name), operator_class)
+        self.owner = "k8s/1/shop/blue"
         for each in found:
             self.upsert(each)
         self.marked()
@@ -795,7 +796,8 @@ def test_a_policy_of_another_release_is_reported_beside_any_number_of_clusters()
 
 def test_a_removed_cluster_of_this_owner_claims_no_kafka_cluster() -> None:
     """A Cluster that another release of this owner serves counts until it is deleted, not until a namesake Topic is."""
-    store = Store("shop", lambda *_: None, owner="k8s/shop/topiarist")
+    store = Store("shop", lambda *_: None)
+    store.owner = "k8s/shop/topiarist"
     elsewhere: dict[str, Any] = {"meta": {"namespace": "other"}, "class": "blue"}
     home, away = resource_bodies.cluster(), resource_bodies.cluster("away", **elsewhere)
     served = resource_bodies.updated_body(away, status={"operator": "k8s/shop/topiarist"})

@@ -22,9 +22,9 @@ from topiarist.kubernetes.client import (
     AccessRight,
     ApiError,
     KubernetesClient,
-    RightsMonitor,
     kafka_topic_rights,
     missing_rights,
+    monitor_rights,
     namespace_rights,
     require_rights,
     required_rights,
@@ -552,8 +552,7 @@ async def test_rights_are_checked_after_a_refusal_and_from_time_to_time() -> Non
     server, told = RightsServer(), list[Sequence[str]]()
     rights = [AccessRight("topiarist.dev", "topics/status", ("patch",))]
     lost = [str(rights[0])]
-    monitor = RightsMonitor(cast(KubernetesClient, server), rights, told.append)
-    task = asyncio.create_task(monitor.run())
+    task = asyncio.create_task(monitor_rights(cast(KubernetesClient, server), rights, told.append))
     await asyncio.sleep(300)
     assert server.asked == []
     server.denied, server.forbidden = ("patch topics",), 1

@@ -45,7 +45,8 @@ class World:
 
     def __init__(self, **specs: Mapping[str, Any]) -> None:
         self.enqueued: list[str] = []
-        self.store = Store("shop", lambda name, *_: self.enqueued.append(name), owner="k8s/shop/topiarist")
+        self.store = Store("shop", lambda name, *_: self.enqueued.append(name))
+        self.store.owner = "k8s/shop/topiarist"
         self.server = Server(self.store)
         self.identities = ClusterIdentities(self.server, self.store)  # type: ignore[arg-type]
         for number, name in enumerate("ab"):

@@ -643,12 +643,13 @@ def test_an_operator_serves_until_it_is_ended(
     """
     watched: list[object] = []
 
-    class Monitor(client.RightsMonitor):
-        async def run(self) -> None:
-            watched.append(self._rights)
-            await super().run()
+    monitor_rights = client.monitor_rights
 
-    monkeypatch.setattr(client, "RightsMonitor", Monitor)
+    async def monitor(api: KubernetesClient, rights: Any, on_checked: Any) -> None:
+        watched.append(rights)
+        await monitor_rights(api, rights, on_checked)
+
+    monkeypatch.setattr(client, "monitor_rights", monitor)
     kubernetes, found = Kubernetes(), dict[str, str]()
     fake.answer = kubernetes.answer
 

@@ -36,7 +36,7 @@ from topiarist.model.plan import (
     UpdateConfig,
     retained_managed_keys,
 )
-from topiarist.model.state import OwnershipRecord
+from topiarist.model.state import OwnershipRecord, WriteBlock
 
 FORMAT_VERSION = 1
 
@@ -109,9 +109,7 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
             "allowUnknownConfigs": list(plan.config_rules.allow_unknown_configs),
             "brokerConfig": dict(sorted(plan.config_rules.broker_config.items())),
         },
-        "writeBlock": {"reason": plan.write_block.reason.value, "message": plan.write_block.message}
-        if plan.write_block.reason
-        else None,
+        "writeBlock": encode_write_block(plan.write_block),
         "topics": [_encode_topic(topic) for topic in plan.topics],
         "unchanged": plan.unchanged,
         "orphans": list(plan.orphans),
@@ -120,6 +118,11 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
         **({"placedByBrokers": plan.placed_by_brokers} if plan.placed_by_brokers else {}),
         **({"limits": limits} if limits else {}),
     }
+
+
+def encode_write_block(block: WriteBlock) -> dict[str, str] | None:
+    """Encode the reason why nothing may be written; None if there is none."""
+    return {"reason": block.reason.value, "message": block.message} if block.reason else None
 
 
 def encode_implied(topic: ImpliedTopic) -> dict[str, Any]:

@@ -306,6 +306,15 @@ def find_stuck_entry(entry: RequestedReassignment, *, exists: bool, is_younger: 
     return ""
 
 
+def find_stuck_request(entries: Iterable[tuple[RequestedReassignment, bool, bool]]) -> str:
+    """Return why nothing of a request can be removed by the controller; empty if something can.
+
+    Each entry has whether its topic exists, and whether that is younger, as in ``find_stuck_entry``.
+    """
+    causes = [find_stuck_entry(entry, exists=exists, is_younger=is_younger) for entry, exists, is_younger in entries]
+    return causes[0] if causes and all(causes) else ""
+
+
 def explain_invalid_entry(entry: RequestedReassignment) -> StaleEntry | None:
     """Return why the controller never removes an entry with such a target, and a hint; None for a valid target."""
     target = list(entry.replicas)

@@ -159,15 +159,12 @@ def _find_stuck(request: ReassignmentRequest, topics: Mapping[str, TopicZnodes])
     """Return why nothing of the request can be removed by the controller; empty if something can."""
     if request.error:
         return f"cannot be read, and blocks every reassignment: {request.error}"
-    first = ""
+    entries = []
     for entry in request.entries:
         node = topics[entry.topic].topic if entry.topic in topics else ReadFailure.MISSING
         is_younger = isinstance(node, Znode) and request.czxid is not None and node.czxid > request.czxid
-        stuck = throttles.find_stuck_entry(entry, exists=node is not ReadFailure.MISSING, is_younger=is_younger)
-        if not stuck:
-            return ""
-        first = first or stuck
-    return first
+        entries.append((entry, node is not ReadFailure.MISSING, is_younger))
+    return throttles.find_stuck_request(entries)
 
 
 _HEALTH_POLL_S = 2.0
