@@ -39,6 +39,7 @@ from topiarist.model.plan import Load, RunOptions, TakeOwnership, compute_broker
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.planning.builder import PlanContext
 from topiarist.planning.planner import make_plan_context, plan_topic
+from topiarist.planning.risk import NO_FACTS, TopicFacts
 
 # Upgrade risks of a fleet: what a newer Kafka version would refuse, drop or change (``drift --upgrade-to``).
 #
@@ -206,6 +207,13 @@ class Comparison(Struct):
     specs: Sequence[TopicSpec] = ()
     broker_load: Mapping[int, Load] = field(default_factory=dict)
 
+    def find_facts(self, topic: str) -> TopicFacts:
+        """Return what decides the effect of a config of a topic; little is known of a topic that was not compared."""
+        if self.context is None:
+            return NO_FACTS
+        found = self.context.state.topics.get(topic)
+        return TopicFacts(self.context.settings, self.context.versions_to_check[0], found.config if found else None)
+
 
 def compare_cluster(
     cluster_input: ClusterInput, cluster: ClusterSpec, specs: Sequence[TopicSpec], options: RunOptions, as_of: str
@@ -230,7 +238,7 @@ def compare_cluster(
         topic = state.topics.get(name)
         record = topic.valid_record if topic else state.dangling_records.get(name)
         owner = record.owner if record else None
-        row = make_row(cluster_input.cluster, name, finding, taken_at, owner, context.settings)
+        row = make_row(cluster_input.cluster, name, finding, taken_at, owner, comparison.find_facts(name))
         row["modifiedExternally"] = topic is not None and topic.modified_externally
         comparison.rows.append(row)
     equal = len(equal_topics.names)

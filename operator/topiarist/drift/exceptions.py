@@ -8,7 +8,7 @@ matching rows to ``accepted.jsonl``. An exception is valid through its last day;
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from topiarist.drift.findings import (
 from topiarist.drift.rows import NEW, WORSE, RowCompleter, is_worse, make_row, sort_key
 from topiarist.errors import Diagnostic
 from topiarist.model.spec import Manifest
+from topiarist.planning.risk import NO_FACTS, TopicFacts
 
 if TYPE_CHECKING:
     from topiarist.adapters.manifests.loader import InvalidDocument
@@ -96,6 +97,7 @@ class AcceptedDrift:
 
     ``matched`` are the exceptions that match a finding so far, by their position; ``known`` counts the findings that
     the baseline accepts, those that are worse, and those that it no longer accepts. ``header`` is its first line.
+    ``find_facts`` returns what is known of a topic.
     """
 
     def __init__(
@@ -104,11 +106,13 @@ class AcceptedDrift:
         as_of: str,
         header: DriftException | None = None,
         baseline: Mapping[FindingKey, FindingRow] = {},
+        find_facts: Callable[[str], TopicFacts] = lambda topic: NO_FACTS,
     ) -> None:
         self._exceptions = exceptions
         self._as_of = as_of
         self._header = header
         self._baseline = {} if header is None else baseline
+        self._find_facts = find_facts
         self.matched: set[int] = set()
         self.known: Counter[str] = Counter()
 
@@ -126,7 +130,7 @@ class AcceptedDrift:
             if valid is None and (entry := self._baseline.get(finding_key(row))):
                 if self._header and self._header.is_expired(self._as_of):
                     self.known["expired"] += 1
-                elif is_worse(row, entry):
+                elif is_worse(row, entry, self._find_facts(row["topic"])):
                     self.known["worse"] += 1
                     row["status"] = WORSE if row["status"] == NEW else row["status"]
                 else:

@@ -27,6 +27,7 @@ from topiarist.adapters.snapshots.codec import format_time, parse_time
 from topiarist.drift.findings import MANIFEST_CLASSES, DriftClass, FindingKey, FindingRow, finding_key
 from topiarist.drift.rows import UNCHANGED, WORSE, is_worse
 from topiarist.errors import Reason, TopiaristError
+from topiarist.planning.risk import NO_FACTS, TopicFacts
 from topiarist.schema import load as load_
 from topiarist.text import printable_path
 
@@ -107,12 +108,17 @@ class PreviousReport(Struct):
         return count_findings(self.dropped_rows)
 
     def match_findings(
-        self, cluster: str, found: Collection[FindingRow], is_unjudged: Callable[[str], bool] = lambda topic: False
+        self,
+        cluster: str,
+        found: Collection[FindingRow],
+        is_unjudged: Callable[[str], bool] = lambda topic: False,
+        find_facts: Callable[[str], TopicFacts] = lambda topic: NO_FACTS,
     ) -> None:
         """Match the findings of a cluster with the earlier ones: set times, episodes, age and status.
 
         Earlier findings without a match are resolved, or not evaluated if the cluster is unknown now. ``is_unjudged``
-        returns whether nothing is known of a topic, because its row or its manifest is invalid.
+        returns whether nothing is known of a topic, because its row or its manifest is invalid; ``find_facts`` returns
+        what is known of the others.
         """
         unmatched = self.accepted.pop(cluster, {}) | self.rows.pop(cluster, {})
         for row in found:
@@ -123,7 +129,7 @@ class PreviousReport(Struct):
                 row["acceptedSeconds"] = earlier.get("acceptedSeconds") or 0
                 if "exception" in earlier:
                     row["acceptedSeconds"] += seconds_between(earlier["takenAt"], row["takenAt"])
-                if is_worse(row, earlier):
+                if is_worse(row, earlier, find_facts(row["topic"])):
                     row["status"] = WORSE
             elif ended and not ended.is_resolved:
                 _continue_episode(row, ended.first_seen, ended.seen_since, ended.episodes)

@@ -32,7 +32,7 @@ from topiarist.drift.findings import (
 from topiarist.drift.rules import Codeowners, SeverityRule, apply_rules
 from topiarist.errors import FieldPath
 from topiarist.model.spec import Source, TopicSpec, find_origin
-from topiarist.planning.risk import Effect, EffectAssessment, assess_effect
+from topiarist.planning.risk import NO_FACTS, Effect, EffectAssessment, TopicFacts, assess_effect
 from topiarist.text import format_count
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ EFFECTS: Mapping[DriftClass, EffectAssessment] = {
 """The effect of each class that has the same effect with all values."""
 
 
-def assess_finding(finding: DriftFinding, settings: Mapping[str, str] = {}) -> EffectAssessment:
-    """Return what a difference does as long as it is there; ``settings`` are those of the brokers, by their names."""
+def assess_finding(finding: DriftFinding, facts: TopicFacts) -> EffectAssessment:
+    """Return what a difference does as long as it is there."""
     field, expected, actual = finding.field, finding.expected, finding.actual
     if finding.drift_class in (DriftClass.CONFIG, DriftClass.UNMANAGED):
-        return assess_effect(field.removeprefix("config."), expected, actual, settings)
+        return assess_effect(field.removeprefix("config."), expected, actual, facts)
     if finding.drift_class is DriftClass.REPLICATION_FACTOR:
         return _assess_replication_factor(expected, actual)
     return EFFECTS[finding.drift_class]
@@ -105,9 +105,10 @@ def find_severity(drift_class: DriftClass, effect: Effect) -> Severity:
     return Severity.CRITICAL if drift_class in CRITICAL_CLASSES else SEVERITY_BY_EFFECT[effect]
 
 
-def is_worse(row: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
+def is_worse(row: Mapping[str, Any], earlier: Mapping[str, Any], facts: TopicFacts) -> bool:
     """Return whether a finding is worse than in an earlier report: its severity, or its value in the same direction.
 
+    ``facts`` are those of its topic now.
     The severity is that of the effect: another rule of the platform makes no finding worse. Nothing is worse than a row
     without an effect, from the history of an earlier version.
     """
@@ -121,7 +122,7 @@ def is_worse(row: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
         return False
     if drift_class in EFFECTS:
         return _count_harm(drift_class, row["actual"]) > _count_harm(drift_class, earlier["actual"], unknown=inf)
-    moved = assess_finding(DriftFinding(drift_class, row["field"], earlier["actual"], row["actual"]))
+    moved = assess_finding(DriftFinding(drift_class, row["field"], earlier["actual"], row["actual"]), facts)
     return moved.effect is not Effect.NONE and moved.effect.value == row["effect"]
 
 
@@ -193,13 +194,13 @@ def make_row(
     finding: DriftFinding,
     taken_at: str,
     owner: str | None = None,
-    settings: Mapping[str, str] = {},
+    facts: TopicFacts = NO_FACTS,
 ) -> FindingRow:
     """Return a finding as a row with status ``NEW``; ``owner`` is that of the topic's ownership record.
 
-    ``settings`` are those of the brokers. The row has no place, and the responsible is ``owner``: see ``RowCompleter``.
+    ``facts`` are those of the topic. The row has no place, and the responsible is ``owner``: see ``RowCompleter``.
     """
-    effect = assess_finding(finding, settings)
+    effect = assess_finding(finding, facts)
     row: FindingRow = {
         "cluster": cluster,
         "topic": topic,

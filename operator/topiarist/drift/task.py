@@ -54,6 +54,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import KafkaVersion, matches_any
 from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec
+from topiarist.planning.risk import NO_FACTS
 from topiarist.reconcile import read_cluster
 from topiarist.text import printable, printable_path, shorten_list
 
@@ -237,13 +238,14 @@ def complete(part: Part, comparison: Comparison | None, shipped: Shipped, caches
         accepted={part.cluster: _select_rows(part.accepted, is_selected)},
         ended=dict(part.ended),
     )
+    find_facts = comparison.find_facts if comparison else lambda topic: NO_FACTS
     previous.match_findings(
-        part.cluster, rows, lambda topic: topic in shipped.unjudged_topics or cluster_input.may_lack(topic)
+        part.cluster, rows, lambda topic: topic in shipped.unjudged_topics or cluster_input.may_lack(topic), find_facts
     )
     # Findings of topics that the report leaves out are kept for the next one, with their times.
     unselected = (*part.accepted.values(), *part.previous.values())
     previous.not_evaluated.extend(row for row in unselected if not is_selected(row["topic"]))
-    accepted_drift = AcceptedDrift(shipped.exceptions, shipped.as_of, shipped.baseline, part.baseline)
+    accepted_drift = AcceptedDrift(shipped.exceptions, shipped.as_of, shipped.baseline, part.baseline, find_facts)
     findings, accepted = accepted_drift.split_rows(rows)
     counts = result.findings
     counts.add_rows(findings)

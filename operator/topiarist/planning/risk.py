@@ -21,8 +21,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from topiarist.kafka import config_rules, config_values
-from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.types import LONG_MAX
+from topiarist.kafka.types import LONG_MAX, MAX_KAFKA_VERSION, KafkaVersion
 from topiarist.model.moves import LeaderChange, ReplicaMove
 from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, Change, Risk, RiskAssessment, UpdateConfig
 from topiarist.text import format_count, humanize_bytes, humanize_duration
@@ -294,6 +293,46 @@ class EffectAssessment(NamedTuple):
     explanation: str = ""
 
 
+class TopicFacts(NamedTuple):
+    """What decides the effect of a config beside its own values.
+
+    ``settings`` are those of the brokers, under their names. ``config`` are all overrides of the topic, None if they
+    are not known: then each config is judged by itself.
+    """
+
+    settings: Mapping[str, str] = {}
+    version: KafkaVersion = MAX_KAFKA_VERSION
+    config: Mapping[str, str] | None = None
+
+    def find_value(self, key: str, text: str | None) -> str:
+        """Return the value in effect of an override: without one that of the brokers, else Kafka's default."""
+        setting = config_rules.server_default(key, self.settings) if text is None else text
+        return config_rules.kafka_default(key, self.version) if setting is None else setting
+
+
+NO_FACTS = TopicFacts()
+
+_READ_ONLY_WITH: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("retention.bytes", "retention.ms"), ("cleanup.policy", "delete")),
+    **dict.fromkeys(("delete.retention.ms", "min.cleanable.dirty.ratio"), ("cleanup.policy", "compact")),
+    **dict.fromkeys(("max.compaction.lag.ms", "min.compaction.lag.ms"), ("cleanup.policy", "compact")),
+    **{f"compression.{name}.level": ("compression.type", name) for name in ("gzip", "lz4", "zstd")},
+    **dict.fromkeys(("local.retention.bytes", "local.retention.ms"), ("remote.storage.enable", "true")),
+    "remote.log.copy.disable": ("remote.storage.enable", "true"),
+    **{
+        f"message.timestamp.{name}.max.ms": ("message.timestamp.type", "CreateTime")
+        for name in ("after", "before", "difference")
+    },
+}
+"""Configs that Kafka ignores unless another one has, or its list contains, a value."""
+
+_NEXT_LIMIT = {
+    **{"retention.bytes": "retention.ms", "retention.ms": "retention.bytes"},
+    "message.timestamp.after.max.ms": "message.timestamp.difference.max.ms",
+    "message.timestamp.before.max.ms": "message.timestamp.difference.max.ms",
+}
+"""The config that limits a topic where one of these sets no limit."""
+
 _NO_LIMIT = float("inf")
 _UNKNOWN_SETTING = "the brokers' setting is unknown and may {be} {word}: declare it in Cluster.spec.brokerConfig"
 
@@ -427,22 +466,26 @@ def describe_increase(planned: Change, current: Change) -> str:
     )
 
 
-def assess_effect(key: str, expected: str | None, actual: str | None, settings: Mapping[str, str]) -> EffectAssessment:
+def assess_effect(key: str, expected: str | None, actual: str | None, facts: TopicFacts) -> EffectAssessment:
     """Return what the actual value of a config does where another one is expected: the effect of that change.
 
-    None means no override. Then the brokers' setting counts, and Kafka's default if ``settings`` do not have it: a
-    value that is there already is judged by what is likely, and a change of it by the worst that is possible.
+    None means no override. Then the brokers' setting counts, and Kafka's default if it is unknown: a value that is
+    there already is judged by what is likely, and a change of it by the worst that is possible.
     """
     row = RISK_TABLE.get(key)
     if row is None:
         return EffectAssessment(UNKNOWN_KEY_RISK.effect, UNKNOWN_KEY_RISK.explanation)
-    old, new = (_value_in_effect(key, text, settings) for text in (expected, actual))
+    old, new = (facts.find_value(key, text) for text in (expected, actual))
     if config_values.is_equivalent(key, old, new):
         return EffectAssessment(NOTHING)
+    if facts.config is not None and (unread := _explain_unread(key, facts)):
+        return EffectAssessment(NOTHING, unread)
     if key.startswith("local.retention.") and "-2" in (old, new):
         return EffectAssessment(COST, f"{key} -2 means {key.removeprefix('local.')}")
     if isinstance(row, NumberRisks):
         found, limit = _find_number_risk(key, row, old, new), _describe_limit(key, _parse_number(key, new))
+        if found is row.unlimited and facts.config is not None and key in _NEXT_LIMIT:
+            found, limit = _find_next_limit(key, row, old, facts)
         return EffectAssessment(found.effect, found.explanation.format(limit=limit, before=old, after=new))
     if key == "cleanup.policy" and _list_cleanups(new) < _list_cleanups(old):
         return EffectAssessment(COST, f"cleanup is {new} alone, and no longer {old}, so messages are kept longer")
@@ -450,15 +493,31 @@ def assess_effect(key: str, expected: str | None, actual: str | None, settings: 
     return EffectAssessment(found.effect, found.explanation.format(before=old or "off", after=new or "off"))
 
 
+def _explain_unread(key: str, facts: TopicFacts) -> str:
+    """Return the condition under which Kafka reads a config, if the topic does not meet it; else empty."""
+    other, text = _READ_ONLY_WITH.get(key, ("", ""))
+    if not other:
+        return ""
+    found = config_rules.effective_value(other, facts.config or {}, facts.settings, facts.version)
+    wanted = config_values.parse_value(other, text)
+    is_met = wanted <= found if isinstance(found, frozenset) and isinstance(wanted, frozenset) else found == wanted
+    return "" if is_met or found is None else f"Kafka reads it only with {other}={text}"
+
+
+def _find_next_limit(key: str, row: NumberRisks, before: str, facts: TopicFacts) -> tuple[ChangeRisk, str]:
+    """Return what a value without limit does, and the limit in words that counts in its place."""
+    other, config = _NEXT_LIMIT[key], facts.config or {}
+    is_dropped = config_rules.is_dropped(other, facts.version)
+    limit = _NO_LIMIT if is_dropped else _parse_number(other, facts.find_value(other, config.get(other)))
+    if key.startswith("retention."):
+        is_worst = limit in (None, _NO_LIMIT)
+    else:
+        is_worst = (limit or 0) < (_parse_number(key, before) or 0)
+    return row.unlimited if row.unlimited and is_worst else row.increase, _describe_limit(other, limit)
+
+
 def _list_cleanups(policy: str) -> set[str]:
     return {word.strip() for word in policy.split(",")}
-
-
-def _value_in_effect(key: str, text: str | None, settings: Mapping[str, str]) -> str:
-    if text is not None:
-        return text
-    setting = config_rules.server_default(key, settings)
-    return TOPIC_CONFIGS[key].default if setting is None else setting
 
 
 def _find_number_risk(key: str, row: NumberRisks, before: str | None, after: str | None) -> ChangeRisk:

@@ -91,7 +91,7 @@ def _judge(
     """Return effect and severity of a difference, and the risk of the change that removes it."""
     key = field.removeprefix("config.")
     if kind in ("config", "unmanaged"):
-        effect = _config_effect(key, expected, actual)
+        effect = _config_effect(key, expected, actual, row["config"])
     elif kind == "replicationFactor":
         effect = "DataLoss" if min(map(int, str(actual).split(", "))) < int(str(expected)) else "Cost"
     else:
@@ -108,13 +108,15 @@ def _judge(
     return effect, severity, risk
 
 
-def _config_effect(key: str, expected: str | None, actual: str | None) -> str:
+def _config_effect(key: str, expected: str | None, actual: str | None, config: Mapping[str, str]) -> str:
     """Return what the actual value does, by Kafka's documentation; without a value its default counts."""
     default = _KAFKA_DEFAULTS.get(key)
     wanted, found = (_meaning(key, default if each is None else each) for each in (expected, actual))
     if wanted == found:
         return "None"
-    if key == "retention.ms":
+    if key == "retention.ms":  # "if we are using the delete retention policy"
+        if "delete" not in config.get("cleanup.policy", "delete"):
+            return "None"
         return "DataLoss" if int(str(found)) < int(str(wanted)) else "Cost"
     if key == "cleanup.policy":  # what is cleaned up in addition is lost; what is not takes space
         assert isinstance(wanted, set)

@@ -52,6 +52,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
 from topiarist.planning.planner import make_plan_context, plan_topic
+from topiarist.planning.risk import NO_FACTS, TopicFacts
 from topiarist.schema.load import load_schema
 from unit.planning.test_builder import OLD_NAME, kraft
 from unit.planning.test_risk import EFFECTS as CONFIG_EFFECTS
@@ -709,7 +710,7 @@ def test_the_setting_of_the_brokers_decides_what_an_undeclared_value_does() -> N
     finding = DriftFinding(DriftClass.UNMANAGED, "config.retention.ms", None, str(8 * DAY_MS))
     assert make_row("eu", "a", finding, "2025-01-31T12:00:00Z")["effect"] == "Cost"
     longer = {"log.retention.ms": str(30 * DAY_MS)}
-    assert make_row("eu", "a", finding, "2025-01-31T12:00:00Z", None, longer)["effect"] == "DataLoss"
+    assert make_row("eu", "a", finding, "2025-01-31T12:00:00Z", None, TopicFacts(longer))["effect"] == "DataLoss"
 
 
 @pytest.mark.parametrize(
@@ -738,7 +739,27 @@ def test_a_finding_is_worse_by_severity_or_by_its_value_in_the_same_direction(
     rows = [
         make_row("eu", "a", DriftFinding(kind, field, expected, each), "2025-01-31T12:00:00Z") for each in (before, now)
     ]
-    assert is_worse(rows[1], rows[0]) is worse
+    assert is_worse(rows[1], rows[0], NO_FACTS) is worse
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "now", "facts", "worse"),
+    [
+        # Without an override the brokers keep 30 days.
+        ("retention.ms", None, str(14 * DAY_MS), TopicFacts({"log.retention.hours": "720"}), False),
+        ("retention.ms", str(14 * DAY_MS), None, TopicFacts({"log.retention.hours": "720"}), True),
+        ("retention.bytes", "2000", "-1", TopicFacts(config={}), True),
+        ("retention.bytes", "2000", "3000", TopicFacts(config={"cleanup.policy": "compact"}), False),
+    ],
+)
+def test_the_values_of_its_topic_and_brokers_decide_whether_a_finding_is_worse(
+    key: str, before: str | None, now: str | None, facts: TopicFacts, worse: bool
+) -> None:
+    """A value that nobody set is that of the brokers, also where two reports are compared."""
+    wanted = "1000" if key == "retention.bytes" else str(7 * DAY_MS)
+    findings = [DriftFinding(DriftClass.CONFIG, f"config.{key}", wanted, each) for each in (before, now)]
+    earlier, row = [make_row("eu", "a", each, "2025-01-31T12:00:00Z", None, facts) for each in findings]
+    assert is_worse(row, earlier, facts) is worse
 
 
 @pytest.mark.parametrize(
@@ -767,7 +788,7 @@ def test_more_partitions_with_less_safety_are_worse(
 ) -> None:
     """More partitions without their racks, on brokers to be drained or stuck are worse, and so are fewer replicas."""
     rows = [make_row("eu", "a", DriftFinding(kind, "", None, each), "2025-01-31T12:00:00Z") for each in (before, now)]
-    assert is_worse(rows[1], rows[0]) is worse
+    assert is_worse(rows[1], rows[0], NO_FACTS) is worse
 
 
 def test_the_most_severe_comes_first() -> None:

@@ -9,18 +9,21 @@ from hypothesis import strategies as st
 from support.strategies import texts
 from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS
 from topiarist.kafka.config_values import check_value, is_equivalent
+from topiarist.kafka.types import parse_version
 from topiarist.model.plan import Risk
-from topiarist.planning.risk import RISK_TABLE as TABLE_OF_RISKS
 from topiarist.planning.risk import (
+    NO_FACTS,
     UNKEYED_GROWTH,
     Effect,
     NumberRisks,
+    TopicFacts,
     WordRisks,
     assess_config,
     assess_deletion,
     assess_effect,
     assess_growth,
 )
+from topiarist.planning.risk import RISK_TABLE as TABLE_OF_RISKS
 
 SAFE, DISRUPTIVE, LOSS = Risk
 DAY, HOUR, UNLIMITED = "86400000", "3600000", str(2**63 - 1)
@@ -206,7 +209,7 @@ def test_what_each_difference_does(key: str) -> None:
     """A value that is there in place of another one has the effect that the table says, in both directions."""
     assert len(EFFECTS[key]) == len(MATRIX[key])
     for (expected, actual, _), letter in zip(MATRIX[key], EFFECTS[key], strict=True):
-        found = assess_effect(key, expected, actual, {})
+        found = assess_effect(key, expected, actual, NO_FACTS)
         assert found.effect is LETTERS[letter], (key, expected, actual)
         assert "{" not in found.explanation
         assert found.explanation or letter == "N"
@@ -215,17 +218,91 @@ def test_what_each_difference_does(key: str) -> None:
 def test_a_value_that_nobody_set_is_that_of_the_brokers_or_of_kafka() -> None:
     """Without an override, the setting of the brokers counts, and without it Kafka's own default."""
     unclean, retention = "unclean.leader.election.enable", "retention.ms"
-    assert assess_effect(unclean, None, "true", {}).effect is Effect.DATA_LOSS
-    assert assess_effect(unclean, None, "true", {unclean: "true"}).effect is Effect.NONE
-    assert assess_effect(retention, None, str(8 * 86_400_000), {}) == (
+    assert assess_effect(unclean, None, "true", NO_FACTS).effect is Effect.DATA_LOSS
+    assert assess_effect(unclean, None, "true", TopicFacts({unclean: "true"})).effect is Effect.NONE
+    assert assess_effect(retention, None, str(8 * 86_400_000), NO_FACTS) == (
         Effect.COST,
         "messages are kept longer, up to 8 days",
     )
-    assert assess_effect(retention, None, str(6 * 86_400_000), {}).effect is Effect.DATA_LOSS
-    assert assess_effect(retention, None, HOUR, {"log.retention.minutes": "30"}).effect is Effect.COST
-    assert assess_effect("local.retention.ms", "-2", DAY, {}).effect is Effect.COST
-    assert assess_effect("local.retention.ms", DAY, "-2", {}).effect is Effect.COST
-    assert assess_effect("confluent.tier.enable", None, "true", {}).effect is Effect.UNKNOWN
+    assert assess_effect(retention, None, str(6 * 86_400_000), NO_FACTS).effect is Effect.DATA_LOSS
+    assert assess_effect(retention, None, HOUR, TopicFacts({"log.retention.minutes": "30"})).effect is Effect.COST
+    assert assess_effect("local.retention.ms", "-2", DAY, NO_FACTS).effect is Effect.COST
+    assert assess_effect("local.retention.ms", DAY, "-2", NO_FACTS).effect is Effect.COST
+    assert assess_effect("confluent.tier.enable", None, "true", NO_FACTS).effect is Effect.UNKNOWN
+
+
+BEFORE, DIFFERENCE = "message.timestamp.before.max.ms", "message.timestamp.difference.max.ms"
+
+# key, expected, actual, overrides of the topic, Kafka version -> effect; from the descriptions of Kafka's topic configs
+AMONG_OTHERS: list[tuple[str, str | None, str | None, dict[str, str], str, Effect]] = [
+    # "if we are using the delete retention policy"
+    ("retention.ms", DAY, HOUR, {"cleanup.policy": "compact"}, "4.4", Effect.NONE),
+    ("retention.ms", DAY, HOUR, {"cleanup.policy": "compact, delete"}, "4.4", Effect.DATA_LOSS),
+    ("retention.ms", DAY, HOUR, {}, "4.4", Effect.DATA_LOSS),
+    ("retention.bytes", "2000", "1000", {"cleanup.policy": "compact"}, "4.4", Effect.NONE),
+    # "only applicable for logs that are being compacted"
+    ("min.compaction.lag.ms", DAY, None, {}, "4.4", Effect.NONE),
+    ("min.compaction.lag.ms", DAY, None, {"cleanup.policy": "compact"}, "4.4", Effect.DATA_LOSS),
+    ("max.compaction.lag.ms", None, DAY, {"cleanup.policy": "delete"}, "4.4", Effect.NONE),
+    ("delete.retention.ms", DAY, HOUR, {"cleanup.policy": "delete"}, "4.4", Effect.NONE),
+    ("min.cleanable.dirty.ratio", "0.5", "0.1", {"cleanup.policy": "delete"}, "4.4", Effect.NONE),
+    # "if compression.type is set to gzip"
+    ("compression.gzip.level", "1", "9", {"compression.type": "zstd"}, "4.4", Effect.NONE),
+    ("compression.lz4.level", "1", "9", {}, "4.4", Effect.NONE),
+    ("compression.zstd.level", "1", "9", {"compression.type": "zstd"}, "4.4", Effect.COST),
+    # Without remote storage all segments are local, and retention.* alone counts.
+    ("local.retention.ms", HOUR, "-1", {}, "4.4", Effect.NONE),
+    ("local.retention.bytes", "1000", "-2", {"remote.storage.enable": "false"}, "4.4", Effect.NONE),
+    ("local.retention.bytes", "1000", "-2", {"remote.storage.enable": "TRUE"}, "4.4", Effect.COST),
+    ("local.retention.ms", HOUR, "-1", {"remote.storage.enable": "maybe"}, "4.4", Effect.AVAILABILITY),
+    ("remote.log.copy.disable", None, "true", {}, "4.4", Effect.NONE),
+    # "ignored if message.timestamp.type=LogAppendTime"
+    (BEFORE, DAY, HOUR, {"message.timestamp.type": "LogAppendTime"}, "4.4", Effect.NONE),
+    (DIFFERENCE, DAY, HOUR, {}, "3.9", Effect.AVAILABILITY),
+    # A limit of size is none where a limit of time deletes, and the other way round.
+    ("retention.bytes", "1000", "-1", {}, "4.4", Effect.COST),
+    ("retention.bytes", "1000", None, {"retention.ms": "-1"}, "4.4", Effect.AVAILABILITY),
+    ("retention.ms", DAY, "-1", {"retention.bytes": "1000"}, "4.4", Effect.COST),
+    ("retention.ms", DAY, UNLIMITED, {}, "4.4", Effect.AVAILABILITY),
+    # Before 4.0 the older config counts in place of one without a limit.
+    (BEFORE, DAY, None, {}, "3.9", Effect.NONE),
+    (
+        "message.timestamp.before.max.ms",
+        DAY,
+        None,
+        {DIFFERENCE: HOUR},
+        "3.9",
+        Effect.AVAILABILITY,
+    ),
+    (BEFORE, HOUR, None, {DIFFERENCE: DAY}, "3.9", Effect.NONE),
+    (BEFORE, DAY, None, {DIFFERENCE: HOUR}, "4.0", Effect.NONE),
+    # Kafka 4.0 has another default: an hour.
+    ("message.timestamp.after.max.ms", DAY, None, {}, "3.9", Effect.NONE),
+    ("message.timestamp.after.max.ms", DAY, None, {}, "4.0", Effect.AVAILABILITY),
+]
+
+
+@pytest.mark.parametrize(("key", "expected", "actual", "config", "version", "effect"), AMONG_OTHERS)
+def test_an_effect_depends_on_the_other_configs_of_the_topic(
+    key: str, expected: str | None, actual: str | None, config: dict[str, str], version: str, effect: Effect
+) -> None:
+    """A config that Kafka does not read has no effect, and a limit that another one replaces only a cost."""
+    found = assess_effect(key, expected, actual, TopicFacts({}, parse_version(version), config))
+    assert found.effect is effect
+    assert found.explanation
+
+
+def test_reasons_say_what_counts_in_place_of_a_config() -> None:
+    """The reason names the condition that the topic does not meet, and the limit that deletes."""
+    compacts = TopicFacts({"log.cleanup.policy": "compact"}, config={})
+    assert assess_effect("retention.ms", DAY, HOUR, compacts).explanation == (
+        "Kafka reads it only with cleanup.policy=delete"
+    )
+    facts = TopicFacts({"log.retention.hours": "48"}, config={})
+    assert assess_effect("retention.bytes", "1000", "-1", facts) == (
+        Effect.COST,
+        "messages are kept longer, up to 2 days",
+    )
 
 
 def test_every_cost_has_a_reason() -> None:
