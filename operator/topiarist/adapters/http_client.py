@@ -34,7 +34,9 @@ def split_address(text: str) -> SplitResult | None:
     """Return the parts of an address of HTTP or HTTPS, which has a host and a possible port; None for other text."""
     try:
         parts = urlsplit(text)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        # Other characters are percent-encoded in an address, or the request cannot be written.
+        is_encoded = text.isprintable() and " " not in text and f"{parts.path}{parts.query}".isascii()
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and is_encoded
     except ValueError:
         return None
     return parts if is_address else None

@@ -71,7 +71,7 @@ EFFECTS: Mapping[DriftClass, EffectAssessment] = {
     DriftClass.STUCK: EffectAssessment(Effect.AVAILABILITY, "every other reassignment of the cluster waits for it"),
     DriftClass.FAULT: EffectAssessment(Effect.AVAILABILITY, "the topic is not in a form that Kafka creates"),
     DriftClass.DORMANT: EffectAssessment(Effect.COST, "the topic takes space, and nothing uses it"),
-    DriftClass.OVERSIZED: EffectAssessment(Effect.COST, "the topic has more partitions than it needs"),
+    DriftClass.OVERSIZED: EffectAssessment(Effect.COST, "its partitions or its retention.bytes do not fit its data"),
     DriftClass.REFUSED: EffectAssessment(Effect.UNKNOWN, "its differences are not compared"),
     DriftClass.UNKNOWN: EffectAssessment(Effect.UNKNOWN, "the cluster was not read"),
     DriftClass.INVALID: EffectAssessment(Effect.UNKNOWN, "the document is not compared with any cluster"),

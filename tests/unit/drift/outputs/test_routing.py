@@ -244,6 +244,15 @@ def test_a_silent_webhook_ends_in_time(
             1,
             "--webhook env:HOOK: found no address there, wanted https://hooks.example.com/PATH",
         ),
+        *(
+            (
+                "env:HOOK",
+                f"http://127.0.0.1:1/{path}",
+                1,
+                "--webhook env:HOOK: found no address there, wanted https://hooks.example.com/PATH",
+            )
+            for path in ("s3cr3t-part with blanks", "s3cr3t-p\u00e4rt")
+        ),
         (
             "env:HOOK",
             "http:" + "//me:s3cr3t-part@localhost/",
