@@ -40,8 +40,9 @@ from topiarist.drift.findings import (
 from topiarist.drift.history import RowsByCluster, parse_part
 from topiarist.drift.rows import find_spec
 from topiarist.errors import FieldPath, Reason, TopiaristError
-from topiarist.model.plan import Plan
+from topiarist.model.plan import MoveReplicas, Plan, TopicPlan, UpdateConfig, config_after
 from topiarist.model.spec import TopicSpec, find_origin
+from topiarist.planning.moves.topic import find_low_replica_count
 from topiarist.schema.load import API_VERSION
 from topiarist.text import printable_path
 
@@ -62,11 +63,32 @@ def keep_findings(plan: Plan, rows: Iterable[FindingRow]) -> tuple[Plan, list[Un
     rows = [*rows]
     for row in rows:
         selected[row["topic"]].add((row["class"], row["field"]))
-    topics = [keep_selected(each, selected[each.topic]) for each in plan.topics if each.topic in selected]
-    kept = replace(plan, topics=tuple(each for each in topics if each.changes or each.refusals))
-    planned = {(each.topic, *key) for each in kept.topics for key in find_planned(each)}
-    why = "a plan cannot change it now: it is only reported, or no longer exists"
-    return kept, [Unfixed(row, why) for row in rows if (row["topic"], row["class"], row["field"]) not in planned]
+    topics, why = list[TopicPlan](), dict[str, str]()
+    for each in plan.topics:
+        keys = selected.get(each.topic, set())
+        topic = keep_selected(each, keys)
+        if problem := _find_problem(plan, topic):
+            why[each.topic] = f"select the other findings of the topic too: {problem}"
+        elif keys and (topic.changes or topic.refusals):
+            topics.append(topic)
+    planned = {(each.topic, *key) for each in topics for key in find_planned(each)}
+    unfixed = [row for row in rows if (row["topic"], row["class"], row["field"]) not in planned]
+    other = "a plan cannot change it now: it is only reported, or no longer exists"
+    return replace(plan, topics=tuple(topics)), [Unfixed(row, why.get(row["topic"], other)) for row in unfixed]
+
+
+def _find_problem(plan: Plan, topic: TopicPlan) -> str:
+    """Return why the changes of a topic cannot be made without the other ones of the whole plan; empty if they can."""
+    config = config_after(topic.before.config if topic.before else {}, topic.changes)
+    rules, problems = plan.config_rules, list[str]()
+    settings = rules.merge_dynamic_settings({})
+    for change in topic.changes:
+        if isinstance(change, UpdateConfig):
+            errors = rules.find_errors(config, rules.versions_to_check(plan.min_version), settings)
+            problems += (error.message for error in errors)
+        elif isinstance(change, MoveReplicas) and (low := find_low_replica_count(change, config, settings)):
+            problems.append(low.message)
+    return "; ".join(problems)
 
 
 class FileEdit(NamedTuple):

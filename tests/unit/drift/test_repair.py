@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support.cli.runs import document
 from support.drift.small_fleet import (
     cluster_state,
     owned_topic,
@@ -190,6 +191,43 @@ def test_a_plan_may_change_a_key_that_was_unmanaged_in_the_report(tmp_path: Path
     (topic,) = json.loads(saved.read_text())["clusters"][0]["topics"]
     assert "segment.ms" in json.dumps(topic["changes"])
     assert "flush.ms" not in json.dumps(topic["changes"])
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (
+            {"cleanup.policy": "compact", "min.compaction.lag.ms": "1", "max.compaction.lag.ms": "2"},
+            {"config": {"cleanup.policy": "compact", "min.compaction.lag.ms": "3", "max.compaction.lag.ms": "4"}},
+            "config.min.compaction.lag.ms",
+            "min.compaction.lag.ms is 3, more than max.compaction.lag.ms, which is 2",
+        ),
+        (
+            {"min.insync.replicas": "2"},
+            {"config": {"min.insync.replicas": "1"}, "replicationFactor": 1},
+            "replicationFactor",
+            "the moves leave 1 replica for a partition, and min.insync.replicas is 2",
+        ),
+    ],
+)
+def test_a_change_that_needs_another_one_is_not_planned_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], case: tuple[dict[str, str], dict[str, Any], str, str]
+) -> None:
+    """Half of the changes of a topic may be a config that brokers refuse, or too few replicas for its writers."""
+    before, wanted, field, problem = case
+    write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("orders", before)))
+    manifests = write_manifests(tmp_path / "manifests", [], topic_document("orders", ["eu"], **wanted))
+    cluster = document("Cluster", "eu", kafkaVersion="3.9", moves={"allow": ["Factor"]})
+    (manifests / "cluster.yaml").write_text(cluster)
+    run_drift(manifests, tmp_path / "report", "-q")
+    capsys.readouterr()
+    snapshots = ("--snapshots", str(tmp_path / "snapshots"))
+    assert fix(manifests, "plan", "--field", field, *snapshots) == 0
+    said = capsys.readouterr()
+    assert "No changes" in said.out
+    assert f"orders on eu: {field}: select the other findings of the topic too: {problem}\n" in said.err
+    assert fix(manifests, "plan", *snapshots) == 0
+    assert "not repaired" not in capsys.readouterr().err
 
 
 def test_a_cause_of_the_report_is_repaired_alone(fleet: Path) -> None:
