@@ -294,7 +294,7 @@ class EffectAssessment(NamedTuple):
 
 
 class TopicFacts(NamedTuple):
-    """What decides the effect of a config beside its own values.
+    """The facts beside its own values that decide the effect of a config.
 
     ``settings`` are those of the brokers, under their names. ``config`` are all overrides of the topic, None if they
     are not known: then each config is judged by itself.

@@ -755,7 +755,7 @@ def test_a_finding_is_worse_by_severity_or_by_its_value_in_the_same_direction(
 def test_the_values_of_its_topic_and_brokers_decide_whether_a_finding_is_worse(
     key: str, before: str | None, now: str | None, facts: TopicFacts, worse: bool
 ) -> None:
-    """A value that nobody set is that of the brokers, also where two reports are compared."""
+    """An absent override means the value of the brokers, also where two reports are compared."""
     wanted = "1000" if key == "retention.bytes" else str(7 * DAY_MS)
     findings = [DriftFinding(DriftClass.CONFIG, f"config.{key}", wanted, each) for each in (before, now)]
     earlier, row = [make_row("eu", "a", each, "2025-01-31T12:00:00Z", None, facts) for each in findings]
