@@ -14,10 +14,7 @@ from support import builders
 from support.kubernetes import resource_bodies
 from support.kubernetes.passes import (
     DELETING_META,
-    LATER,
-    NOW,
     make_request,
-    make_result,
     owned_topic,
     reconcile_topics,
     refusal_reasons,
@@ -50,7 +47,7 @@ from topiarist.kubernetes.approval import (
 )
 from topiarist.kubernetes.reconciler import SyncState, TopicResult, reconcile_cluster
 from topiarist.kubernetes.resources import FINALIZER, Resource, parse_resource
-from topiarist.kubernetes.status_writer import annotation_events, policy_status, unusable_events
+from topiarist.kubernetes.status_writer import annotation_events, policy_status
 from topiarist.kubernetes.topic_status import topic_status
 from topiarist.model.outcome import Result
 from topiarist.model.plan import (
@@ -467,27 +464,6 @@ def test_what_is_not_understood_holds_a_deletion(note: str) -> None:
     assert note in refusal.message
     assert refusal.hint == "correct or remove the annotation"
     assert [*port.state.topics] == ["orders"]
-
-
-def test_a_status_says_it_and_an_event_once() -> None:
-    """The status reports an invalid annotation beside the state of the topic, and one Event reports it. A correction
-    restores the status.
-    """
-    topic = resource_bodies.topic("orders", meta={"annotations": {"topiarist.dev/pasued": "true"}})
-    words = "topiarist.dev/pasued is not known on a Topic: did you mean paused?"
-    status = topic_status(topic, {"prod": make_result(topic, SyncState.SYNCED)}, {}, NOW, ("prod",))
-    ready = status["conditions"][0]
-    assert (ready["status"], ready["message"]) == ("True", f"annotation {words}. as declared on 1 cluster")
-    assert status["annotations"] == [words]
-    (event,) = unusable_events(topic, status)
-    assert (event.reason, event.message, event.warning) == ("InvalidAnnotation", words, True)
-    topic = resource_bodies.updated_body(topic, status=status)
-    assert topic_status(topic, {"prod": make_result(topic, SyncState.SYNCED)}, {}, LATER, ("prod",)) == status
-    assert [*unusable_events(topic, status)] == []
-    topic = replace(resource_bodies.updated_body(topic, annotations={}), status=status)
-    assert "annotations" not in topic_status(
-        topic, {"prod": make_result(topic, SyncState.SYNCED)}, {}, LATER, ("prod",)
-    )
 
 
 def test_what_is_said_is_bounded() -> None:

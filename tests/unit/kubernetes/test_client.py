@@ -288,25 +288,26 @@ def test_each_error_is_of_one_kind(code: int, kinds: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
+    ("code", "kind", "body", "message"),
     [
-        ('{"message": "topics is forbidden"}', "topics is forbidden"),
-        ('{"reason": "Forbidden"}', "HTTP 403 Forbidden"),
-        ("[]", "HTTP 403 Forbidden"),
-        ("{", "HTTP 403 Forbidden"),
+        (403, "application/json", '{"message": "topics is forbidden"}', "topics is forbidden"),
+        (403, "application/json", '{"reason": "Forbidden"}', "HTTP 403 Forbidden"),
+        (403, "application/json", "[]", "HTTP 403 Forbidden"),
+        (403, "application/json", "{", "HTTP 403 Forbidden"),
+        (502, "text/html", "<html>", "HTTP 502 Bad Gateway"),
     ],
 )
 @real_time
-async def test_an_answer_of_a_proxy_is_an_error_too(body: str, message: str) -> None:
+async def test_an_answer_of_a_proxy_is_an_error_too(code: int, kind: str, body: str, message: str) -> None:
     """An error without the message of the API server has the HTTP status line."""
 
     async def answer(_request: web.Request) -> web.StreamResponse:
-        return web.Response(text=body, status=403, content_type="application/json")
+        return web.Response(text=body, status=code, content_type=kind)
 
     async with serving(answer) as (api, _login):
         with pytest.raises(ApiError) as caught:
             await api.get("/a")
-        assert (caught.value.code, str(caught.value)) == (403, message)
+        assert (caught.value.code, str(caught.value)) == (code, message)
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("900", 60.0), ("soon", 0.0), ("-1", 0.0), (None, 0.0)])
@@ -325,19 +326,6 @@ async def test_a_server_may_ask_to_wait(header: str | None, seconds: float) -> N
             await anext(api.watch("/topics", "5"))
         assert (caught.value.retry_after, watched.value.retry_after) == (seconds, seconds)
         assert api.forbidden == (0 if header else 2)
-
-
-@real_time
-async def test_an_answer_that_is_no_json_is_an_error_too() -> None:
-    """A page of a proxy has the HTTP status line."""
-
-    async def answer(_request: web.Request) -> web.StreamResponse:
-        return web.Response(text="<html>", status=502, content_type="text/html")
-
-    async with serving(answer) as (api, _login):
-        with pytest.raises(ApiError, match="HTTP 502 Bad Gateway") as caught:
-            await api.get("/a")
-        assert caught.value.retryable
 
 
 @real_time

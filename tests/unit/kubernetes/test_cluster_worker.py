@@ -9,7 +9,6 @@ import stat
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any, NamedTuple, Self
@@ -26,7 +25,7 @@ from topiarist.adapters.tls import build_ssl_context
 from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import client, cluster_worker
+from topiarist.kubernetes import cluster_worker
 from topiarist.kubernetes.cache import Candidate, Store, build_candidate
 from topiarist.kubernetes.client import ApiError
 from topiarist.kubernetes.cluster_worker import (
@@ -48,7 +47,7 @@ from topiarist.model.access import KafkaAccess, SecretKeyRef, SecretReference, m
 from topiarist.model.plan import Issue, Plan, RunOptions
 from topiarist.model.policy import Policy, Rule
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord
+from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
 from topiarist.schema import check
 
@@ -108,9 +107,10 @@ def refused(plan: Plan) -> dict[str, tuple[Reason, str]]:
     }
 
 
-def test_without_policies_everything_may_be_done() -> None:
-    """The very same plan."""
+def test_without_policies_everything_may_be_done(compiled: list[int]) -> None:
+    """The very same plan; nor is the library of the language needed."""
     assert changed(left(PolicyCache(), [])) == ["new", "old"]
+    assert compiled == []
 
 
 def test_a_rule_holds_back_what_it_denies() -> None:
@@ -138,12 +138,6 @@ def test_rules_are_compiled_once(compiled: list[int]) -> None:
         policing, [*policies[:1], law("b", {"expression": "true"})]
     )  # changed: another object, though it says the same
     assert compiled == [2, 3, 3]
-
-
-def test_without_policies_nothing_is_compiled(compiled: list[int]) -> None:
-    """Nor is the library of the language needed."""
-    left(PolicyCache(), [])
-    assert compiled == []
 
 
 def test_a_policy_that_cannot_be_read_holds_back_every_change() -> None:
@@ -182,7 +176,9 @@ def test_a_rule_that_cannot_be_judged_holds_back_every_change(rule: dict[str, st
 
 @pytest.mark.parametrize(("rule", "words"), BROKEN_RULES)
 def test_a_broken_rule_holds_back_only_what_it_is_for(rule: dict[str, str], words: str) -> None:
-    """The topics that its Policy selects; a rule that only warns could deny nothing, so it holds nothing back."""
+    """The topics and clusters that its Policy selects; a rule that only warns could deny nothing, so it holds nothing
+    back.
+    """
     policing = PolicyCache()
     plan = left(policing, [law("broken", rule, topics=["o*"])])
     assert changed(plan) == ["new"]
@@ -190,6 +186,10 @@ def test_a_broken_rule_holds_back_only_what_it_is_for(rule: dict[str, str], word
     assert words in policing.rule_errors["prod"][0]
     assert changed(left(policing, [law("broken", {**rule, "action": "Warn"})])) == ["new", "old"]
     assert words in policing.rule_errors["prod"][0]
+    elsewhere = [law("broken", rule, clusterSelector={"matchLabels": {"env": "test"}})]
+    assert changed(left(policing, elsewhere)) == ["new", "old"]
+    held = left(policing, elsewhere, spec=TEST)
+    assert (changed(held), words in refused(held)["new"][1]) == ([], True)
 
 
 @pytest.mark.parametrize("subject", ["Topic", "Change"])
@@ -212,17 +212,6 @@ def test_rules_are_checked_without_any_cluster() -> None:
     (fault,) = policing.check_rules([law("broken", {"expression": "size < 3"})])
     assert fault.endswith('unknown name "size", at line 1, column 1 of the expression')  # there is no hint to add
     assert policing.check_rules([law("broken", {"expression": "topic.partitions < 3"})]) == []
-
-
-@pytest.mark.parametrize(("rule", "words"), BROKEN_RULES)
-def test_a_broken_rule_for_other_clusters_holds_back_nothing(rule: dict[str, str], words: str) -> None:
-    """Only those that the Policy means."""
-    policies = [law("broken", rule, clusterSelector={"matchLabels": {"env": "test"}})]
-    policing = PolicyCache()
-    assert changed(left(policing, policies)) == ["new", "old"]
-    plan = left(policing, policies, spec=TEST)
-    assert changed(plan) == []
-    assert words in refused(plan)["new"][1]
 
 
 def test_what_was_mended_counts_at_once() -> None:
@@ -518,13 +507,6 @@ def test_a_namespace_that_is_known_to_go_is_not_asked_about() -> None:
     assert SHOP not in found.server.asked
 
 
-def test_other_namespaces_go_on() -> None:
-    """Each holds its own Topics."""
-    found = world(leaving("ours"), leaving("theirs", "pay"), pay=GOES)
-    assert told(found.look()) == {"ours": [], "theirs": [(Reason.DELETION_HELD, NAMESPACE_TERMINATING)]}
-    assert found.topics == {"theirs"}
-
-
 @pytest.mark.parametrize("asked", ["definition", "shop"])
 @pytest.mark.parametrize(("code", "reason"), [(BROKEN, Reason.UNREACHABLE), (FORBIDDEN, Reason.NO_PERMISSION)])
 def test_who_cannot_be_told_deletes_nothing(asked: str, code: int, reason: Reason) -> None:
@@ -640,33 +622,6 @@ def test_limits_hold_what_a_group_uses_too_much() -> None:
     reasons = {topic: [reason for reason, _ in refusals] for topic, refusals in told(found.look()).items()}
     assert reasons == {"a": [Reason.LIMIT_EXCEEDED], "b": [Reason.LIMIT_EXCEEDED]}
     assert found.topics == set()
-
-
-def test_policies_hold_what_they_deny() -> None:
-    """All of it if one cannot be read."""
-    law = resource_bodies.policy("law", {"expression": "topic.partitions < 3"})
-    broken = parse_resource(resource_bodies.body("Policy", "broken", {"rules": []}))
-    for policy, reason in ((law, Reason.POLICY_DENIED), (broken, Reason.INVALID_MANIFEST)):
-        found = world(resource_bodies.topic("orders"), policy, state=builders.state())
-        assert [each for each, _ in told(found.look())["orders"]] == [reason]
-        assert found.topics == set()
-
-
-def test_deletions_of_the_day_are_counted() -> None:
-    """Deletions count that the cluster has recorded; those of a status alone do not."""
-    now, day = client.utc_now(), timedelta(days=1)
-    home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 1})
-    forged = resource_bodies.updated_body(home, status={"deletions": [{"topic": "a", "time": client.format_time(now)}]})
-    for owner, time, room in ((OWNER, now, False), ("default", now, True), (OWNER, now - day, True)):
-        for status in (home, forged):
-            memory = OperatorMemory(deletions_ms=(int(time.timestamp() * 1000),))
-            record = OwnershipRecord(owner, deleted=True, memory=memory)
-            state = builders.state(builders.topic("orders", 3, owner=OWNER), dangling_records={"b": record})
-            found = world(leaving(), home=status, state=state)
-            seen = found.look()
-            assert found.topics == (set() if room else {"orders"})
-            assert seen.deletions is not None
-            assert [each.topic for each in seen.deletions] == ([] if room else ["b"])
 
 
 def test_a_topic_that_cannot_be_read_is_in_the_way_of_others() -> None:

@@ -82,25 +82,17 @@ async def test_alive_is_a_process_whose_passes_end(period: float) -> None:
 
 
 @real_time
-async def test_ready_is_what_has_seen_everything() -> None:
-    """Before that the operator is alive, but not ready."""
-    probes = Probes(CollectorRegistry(), lambda: (), list, 60.0)
+async def test_ready_is_what_may_do_its_work() -> None:
+    """Everything is listed, and nothing is lacking; what is lacking is named, each in a line. The operator is alive all
+    the same, since a restart does not help.
+    """
+    problems = ["missing rights: patch topics", "no definition of topics"]
+    probes = Probes(CollectorRegistry(), lambda: (), lambda: problems, 60.0)
 
     async with probed(probes) as ask:
         assert await ask("/readyz") == (503, "not everything is listed yet\n")
         assert (await ask("/healthz"))[0] == 200
         probes.ready = True
-        assert await ask("/readyz") == (200, "ok\n")
-
-
-@real_time
-async def test_ready_is_what_may_do_its_work() -> None:
-    """What the operator lacks is named, each in a line; it is alive all the same, since a restart does not help."""
-    problems = ["missing rights: patch topics", "no definition of topics"]
-    probes = Probes(CollectorRegistry(), lambda: (), lambda: problems, 60.0)
-    probes.ready = True
-
-    async with probed(probes) as ask:
         assert await ask("/readyz") == (503, "missing rights: patch topics\nno definition of topics\n")
         assert (await ask("/healthz"))[0] == 200
         problems.clear()
@@ -354,24 +346,18 @@ def test_the_end_of_the_operator_ends_kopf() -> None:
     assert asyncio.run(play())
 
 
-def test_the_log_has_the_requested_form(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logging is configured before anything is logged."""
+def test_the_log_has_the_requested_form_and_garbage_is_collected(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logging is configured before anything is logged. The command line does without the collection, since it is
+    short-lived; an operator that lives for months must not.
+    """
     configured: list[tuple[str, ...]] = []
     monkeypatch.setattr(main, "configure_logging", lambda *options: configured.append(options))
-    fake.answer = lambda _path, _body: (403, {"message": "forbidden"})
-    with pytest.raises(TopiaristError):
-        run(words(log_format="text", log_level="warning"))
-    assert configured == [("text", "warning")]
-
-
-def test_garbage_is_collected(fake: Fake) -> None:
-    """The command line does without, since it is short-lived; an operator that lives for months must not."""
     fake.answer = lambda _path, _body: (403, {"message": "forbidden"})
     gc.disable()
     try:
         with pytest.raises(TopiaristError):
-            run(words())
-        assert gc.isenabled()
+            run(words(log_format="text", log_level="warning"))
+        assert (gc.isenabled(), configured) == (True, [("text", "warning")])
     finally:
         gc.enable()
 

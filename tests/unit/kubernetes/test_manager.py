@@ -293,19 +293,10 @@ async def test_a_status_is_not_that_of_an_older_spec() -> None:
 
 
 @virtual_time
-async def test_refusals_are_told_once_by_an_event() -> None:
-    """However many passes find them."""
+async def test_a_refusal_is_told_once_and_again_when_it_comes_back() -> None:
+    """However many passes find it; also if no pass between the two finds the status as it was written."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-    for _ in range(3):
-        await world.passes(make_result(world.topic("orders"), SyncState.REFUSED))
-    assert world.server.events == ["orders DataLoss"]
-
-
-@virtual_time
-async def test_a_refusal_that_comes_back_is_told_again() -> None:
-    """Also if no pass between the two finds the status as it was written."""
-    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-    for state in (SyncState.REFUSED, SyncState.SYNCED, SyncState.REFUSED):
+    for state in (*[SyncState.REFUSED] * 3, SyncState.SYNCED, SyncState.REFUSED):
         await world.passes(make_result(world.topic("orders"), state))
     assert world.server.events == ["orders DataLoss"] * 2
 
@@ -485,22 +476,6 @@ async def test_a_cluster_that_comes_back_waits_for_the_end_of_its_old_loop(monke
     assert world.rounds.closed == 1
     assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
     await world.stop()
-
-
-@pytest.mark.parametrize("error", [ApiError(503, "no"), TimeoutError()])
-@virtual_time
-async def test_without_the_api_server_the_last_known_cluster_counts(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is known is still done."""
-    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-
-    async def away(_path: str) -> dict[str, Any]:
-        raise error
-
-    monkeypatch.setattr(world.server, "get", away)
-    assert await world.passes(make_result(world.topic("orders"), SyncState.SYNCED)) is Requeue.AFTER_PERIOD
-    assert world.server.reason("orders") == "Synced"
 
 
 @virtual_time
@@ -833,29 +808,23 @@ async def test_definitions_of_another_release_stop_all_passes(caplog: pytest.Log
 
 
 @virtual_time
-async def test_a_namespace_that_is_away_calls_for_passes() -> None:
-    """Every cluster is reconciled at once, and not again while nothing has changed."""
+async def test_what_the_operator_lacks_calls_for_passes() -> None:
+    """Every cluster is reconciled at once when a namespace or a right is lost, or is back, and not again while nothing
+    has changed.
+    """
     world = World(resource_bodies.cluster())
     passes: list[int] = []
     world.rounds.seen = lambda: passes.append(1) or ReconcileResult([], builders.state())  # type: ignore[func-returns-value]
     await world.start(5)
-    for _ in range(3):
-        world.controller.set_unavailable_namespaces({"team": "gone"})
-        await asyncio.sleep(5)
-    assert len(passes) == 2
-    await world.stop()
-
-
-@virtual_time
-async def test_lost_rights_call_for_passes() -> None:
-    """So do rights that are back; those that are still lost do not."""
-    world = World(resource_bodies.cluster())
-    passes: list[int] = []
-    world.rounds.seen = lambda: passes.append(1) or ReconcileResult([], builders.state())  # type: ignore[func-returns-value]
-    await world.start(5)
-    for rights, count in ((["patch topics"], 2), (["patch topics"], 2), ([], 3)):
-        world.controller.set_missing_rights(rights)
-        await asyncio.sleep(5)
+    controller = world.controller
+    for change, lacking, count in (
+        (controller.set_unavailable_namespaces, {"team": "gone"}, 2),
+        (controller.set_missing_rights, ["patch topics"], 3),
+        (controller.set_missing_rights, [], 4),
+    ):
+        for _ in range(3):
+            change(lacking)  # type: ignore[arg-type]
+            await asyncio.sleep(5)
         assert len(passes) == count
     await world.stop()
 
@@ -925,18 +894,6 @@ async def test_a_cluster_does_not_wait_for_its_topics() -> None:
     await world.passes(make_result(world.topic("orders"), SyncState.REFUSED))
     assert world.server.written == ["prod status", "orders status"]
     assert world.server.events == ["prod Reachable", "orders DataLoss"]
-
-
-@virtual_time
-async def test_secrets_are_removed_with_the_process() -> None:
-    """The folder of the secrets is there while the loops run, and not afterwards."""
-    world = World()
-    await world.start(1)
-    assert world.controller._secrets_folder is not None
-    folder = Path(world.controller._secrets_folder.name)
-    assert (folder.is_dir(), folder.stat().st_mode & 0o077) == (True, 0)
-    await world.stop()
-    assert not folder.exists()
 
 
 @virtual_time
@@ -1075,7 +1032,9 @@ async def test_topics_of_a_removed_cluster_may_be_those_of_another_release() -> 
 
 @virtual_time
 async def test_secrets_are_removed_although_a_session_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A defect at the end of one cluster leaves no secret of the others behind."""
+    """Their folder is there for the process alone while the loops run; a defect at the end of one cluster leaves no
+    secret of the others behind.
+    """
     world = World(resource_bodies.cluster())
 
     async def fail() -> None:
@@ -1085,6 +1044,7 @@ async def test_secrets_are_removed_although_a_session_cannot_be_closed(monkeypat
     await world.start(1)
     assert world.controller._secrets_folder is not None
     folder = Path(world.controller._secrets_folder.name)
+    assert (folder.is_dir(), folder.stat().st_mode & 0o077) == (True, 0)
     await world.stop()
     assert not folder.exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, cast
 
 import kopf
@@ -24,7 +25,7 @@ from topiarist.kubernetes.cache import build_candidate, select_candidates
 from topiarist.kubernetes.client import ApiError, KubernetesClient
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.moves import TopicMoves
-from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
+from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, reconcile_cluster
 from topiarist.kubernetes.resources import FINALIZER, Resource
 from topiarist.kubernetes.status_writer import (
     Event,
@@ -76,44 +77,35 @@ def topic(policy: str = "Delete", **meta: Any) -> Resource:
     return resource_bodies.topic("orders", deletionPolicy=policy, meta=meta)
 
 
-@pytest.mark.parametrize("state", SyncState)
-def test_retain_has_none(state: SyncState) -> None:
-    """A Topic with policy Retain needs no finalizer, and topiarist removes an existing one."""
-    assert not held(topic("Retain"), state)
-    assert not held(topic("Retain", finalizers=[FINALIZER]), state)
+METAS: list[dict[str, Any]] = [{}, {"finalizers": [FINALIZER]}, HELD]
+"""A new Topic, one with the finalizer, and one that is being deleted."""
 
 
 @pytest.mark.parametrize("state", SyncState)
-def test_delete_has_one_where_the_topic_may_be(state: SyncState) -> None:
-    """A Topic with policy Delete needs the finalizer while its topic may exist, also before creation and after a
-    refusal.
+def test_a_finalizer_is_where_the_topic_may_be(state: SyncState) -> None:
+    """A Topic with policy Delete needs the finalizer while its topic may exist: before creation, after a refusal, and
+    until its topic is deleted. One with policy Retain needs none, also if it changes to Retain during its deletion.
     """
-    assert held(topic(), state) is (state in THERE)
-    assert held(topic(finalizers=[FINALIZER]), state) is (state in THERE)
+    for meta in METAS:
+        assert held(topic(**meta), state) is (state in THERE)
+        assert not held(topic("Retain", **meta), state)
 
 
-@pytest.mark.parametrize("state", SyncState)
-def test_a_deletion_waits_until_the_topic_is_gone(state: SyncState) -> None:
-    """The finalizer delays the deletion of a Topic until its topic is deleted, and no longer."""
-    assert held(topic(**HELD), state) is (state in THERE)
-
-
-@pytest.mark.parametrize("reason", [Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.RESOURCE_CONFLICT, Reason.NOT_ALLOWED])
-def test_what_is_not_ours_to_delete_needs_none(reason: Reason) -> None:
-    """A Topic that lost the claim, or does not own its topic, needs no finalizer and can be deleted at once."""
-    metas: list[dict[str, Any]] = [{}, {"finalizers": [FINALIZER]}, HELD]
-    for meta in metas:
+@pytest.mark.parametrize(
+    ("reasons", "needed"),
+    [
+        ((Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.RESOURCE_CONFLICT, Reason.NOT_ALLOWED), False),
+        ((Reason.DELETION_HELD, Reason.BUDGET_EXCEEDED, Reason.FROZEN, Reason.DATA_LOSS), True),
+    ],
+)
+def test_only_what_is_ours_to_delete_needs_one(reasons: Sequence[Reason], needed: bool) -> None:
+    """A Topic that lost the claim, or does not own its topic, can be deleted at once; a withheld deletion keeps the
+    resource.
+    """
+    for reason, meta in product(reasons, METAS):
         found = topic(**meta)
         results = {"prod": make_result(found, SyncState.REFUSED, reason)}
-        assert not needs_finalizer(found, results, all_clusters_known=True)
-
-
-@pytest.mark.parametrize("reason", [Reason.DELETION_HELD, Reason.BUDGET_EXCEEDED, Reason.FROZEN, Reason.DATA_LOSS])
-def test_a_deletion_that_is_held_keeps_the_resource(reason: Reason) -> None:
-    """A withheld deletion keeps the finalizer, so the resource remains."""
-    found = topic(**HELD)
-    results = {"prod": make_result(found, SyncState.REFUSED, reason)}
-    assert needs_finalizer(found, results, all_clusters_known=True)
+        assert needs_finalizer(found, results, all_clusters_known=True) is needed
 
 
 def test_every_cluster_counts() -> None:
@@ -173,11 +165,6 @@ def test_an_annotation_lets_go_whatever_else_is_so(sure: bool) -> None:
 def test_none_is_added_to_what_is_going() -> None:
     """topiarist adds no finalizer to a Topic that is being deleted; the API server would reject it."""
     assert not held(topic(**GOING, finalizers=["another"]), SyncState.SYNCED)
-
-
-def test_a_topic_that_switched_to_retain_while_going_is_let_go() -> None:
-    """A Topic that changes to Retain during a withheld deletion loses its finalizer."""
-    assert not held(topic("Retain", **HELD), SyncState.REFUSED)
 
 
 # Events: the operator reports each fact once, over passes, restarts and outages.
@@ -358,13 +345,6 @@ def test_a_refusal_is_a_warning_once(spec: Mapping[str, Any], state: ClusterStat
     assert stage.passes() == stage.passes() == []
 
 
-def test_a_conflict_of_claims_is_a_warning() -> None:
-    """A conflict of claims yields a warning for the resource that lost the claim."""
-    topic = resource_bodies.topic("orders")
-    found = make_result(topic, SyncState.REFUSED, Reason.RESOURCE_CONFLICT)
-    assert reasons([*topic_events("prod", {}, found)]) == [("ResourceConflict", True)]
-
-
 def test_what_passes_by_itself_is_not_told() -> None:
     """A transient condition, such as an offline broker, yields no Event for each topic."""
     found = make_result(resource_bodies.topic("orders"), SyncState.WAITING, Reason.BROKERS_MISSING)
@@ -419,7 +399,9 @@ def test_topics_that_the_first_write_makes_are_told() -> None:
 
 
 def test_a_cluster_that_goes_and_comes_is_told_once_each() -> None:
-    """Each new reason of a Cluster yields one Event; its first success yields none."""
+    """Each new reason of a Cluster yields one Event, also that of an outage in its first pass; its first success yields
+    none.
+    """
     told.clear()
     home = resource_bodies.cluster()
     away = TopiaristError(Reason.UNREACHABLE, "no answer")
@@ -430,6 +412,7 @@ def test_a_cluster_that_goes_and_comes_is_told_once_each() -> None:
         home = condition(home, state, error)
     home = condition(home, frozen)
     condition(home, frozen)
+    condition(resource_bodies.cluster(), None, away)
     words = [reasons(events) for events in told]
     assert words == [
         [],
@@ -440,20 +423,8 @@ def test_a_cluster_that_goes_and_comes_is_told_once_each() -> None:
         [("Reachable", False)],
         [("Frozen", True)],
         [],
+        [("ClusterUnavailable", True)],
     ]
-
-
-def test_an_outage_at_the_very_start_is_told() -> None:
-    """An outage in the first pass yields an Event, although there is no previous status."""
-    told.clear()
-    condition(resource_bodies.cluster(), None, TopiaristError(Reason.UNREACHABLE, "no answer"))
-    assert reasons(told[0]) == [("ClusterUnavailable", True)]
-
-
-def test_views_without_an_outcome_tell_nothing() -> None:
-    """A result without an outcome, such as an observed plan, yields no Event."""
-    found: TopicResult = make_result(resource_bodies.topic("orders"), SyncState.OBSERVED)
-    assert [*topic_events("prod", {}, found)] == []
 
 
 def with_status(resource: Resource, **status: Any) -> Resource:

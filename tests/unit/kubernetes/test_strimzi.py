@@ -410,13 +410,6 @@ def test_another_operator_shows_by_a_status_or_strimzis_finalizer(
     assert (found.told_at, found.foreign_at) == times
 
 
-def test_what_holds_the_kafka_topic_is_its_condition() -> None:
-    """The question to another operator is a status that is not Ready."""
-    found = resource_bodies.kafka_topic("orders")
-    (condition,) = status_of(found, SyncState.REFUSED, issue=Issue(Reason.TAKING_OVER, "wait"))["conditions"]
-    assert (condition["type"], condition["status"], condition["reason"]) == ("Ready", "False", "TakingOver")
-
-
 # Their informers.
 
 
