@@ -17,7 +17,6 @@ import pytest
 
 from conftest import BROKERS
 from kubernetes.fixtures.fault_fixture import FaultFixture
-from kubernetes.fixtures.operator_fixture import OperatorFixture
 from kubernetes.fixtures.resources import cluster, create, topic
 from kubernetes.fixtures.shared_operator_fixture import SharedOperator, SharedOperatorFixture, clear_resources
 from support.checkout import ROOT
@@ -99,22 +98,6 @@ def zookeeper() -> Iterator[EmbeddedZooKeeper]:
     """Start a real ZooKeeper."""
     with EmbeddedZooKeeper() as server:
         yield server
-
-
-@pytest.fixture
-def scene(
-    server: ApiServer, api: ApiClient, namespace: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path
-) -> Iterator[OperatorFixture]:
-    """Start a Kafka cluster and an operator, with no resources declared."""
-    connect = f"{zookeeper.connect}/{namespace}"
-    with (
-        SimulatedKafka(connect, BROKERS) as kafka,
-        connect_client(connect) as client,
-        OperatorProcess(server, namespace, tmp_path / "operator") as operator,
-    ):
-        yield OperatorFixture(api, namespace, kafka, client)
-        assert operator.process.alive, operator.process.read_log()
-        assert "Traceback" not in operator.process.read_log(), operator.process.read_log()
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,7 @@ def test_a_paused_topic_is_left_alone(place: SharedOperatorFixture) -> None:
     place.declare_cluster()
     place.wait_until_ready("orders")
     assert place.partition_count("orders") == 6
+    place.wait_for_events("orders", "TopicCreated", "PartitionsIncreased")
 
 
 def test_what_is_observed_is_planned_and_not_done(place: SharedOperatorFixture) -> None:
