@@ -9,7 +9,7 @@ import pytest
 
 from campaigns.api_server import Body
 from campaigns.kafka_clusters import ADDRESS, OTHER_ADDRESS, OTHER_ID
-from campaigns.workloads import annotate, create_cluster, create_topic, delete, update_cluster, update_topic
+from campaigns.workloads import annotate, create_cluster, create_topic, delete, update_cluster
 from campaigns.world import OWNER, World, run_world
 from support.builders import CLUSTER_ID
 from topiarist.model.state import TopicState
@@ -65,29 +65,6 @@ async def declare_twins(world: World) -> None:
     await world.advance(100)
 
 
-def test_the_second_cluster_of_one_kafka_cluster_is_refused() -> None:
-    """The younger Cluster has a condition and one Event with the older one, and none of its Topics is written."""
-
-    async def work(world: World) -> None:
-        await declare_twins(world)
-        assert ready(world, "clusters", "old") == ("True", "Reachable")
-        assert ready(world, "clusters", "new") == ("False", "ClusterConflict")
-        assert [ready(world, "topics", name)[1] for name in ("one", "two", "three")] == [
-            "Synced",
-            "ClusterConflict",
-            "ClusterConflict",
-        ]
-        assert "Cluster old has" in find(world, "clusters", "new")["status"]["conditions"][0]["message"]
-        assert topics(world).keys() == {"orders"}
-        assert topics(world)["orders"].config == {"flush.ms": "1"}
-        writes = len(world.interruptions.writes)
-        await world.advance(200)
-        assert len(world.interruptions.writes) == writes
-
-    world = play(work)
-    assert [event for event in world.events if event.startswith("Cluster/")] == ["Cluster/new ClusterConflict"]
-
-
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_topic_of_the_other_cluster_holds_a_deletion(restarts: bool) -> None:
     """Neither Cluster deletes a topic that the other one declares; the deletion is released when that Topic goes."""
@@ -111,23 +88,6 @@ def test_a_topic_of_the_other_cluster_holds_a_deletion(restarts: bool) -> None:
         assert topics(world) == {}
 
     play(work)
-
-
-def test_the_second_cluster_takes_over_when_the_first_one_is_deleted() -> None:
-    """The hand-over deletes no topic, and the Topics of the second Cluster are effective within seconds."""
-
-    async def work(world: World) -> None:
-        await declare_twins(world)
-        before = topics(world)["orders"].identity
-        await world.perform(delete("topics", "one"))
-        await world.perform(delete("clusters", "old"))
-        assert ready(world, "clusters", "new") == ("True", "Reachable")
-        assert [ready(world, "topics", name)[1] for name in ("two", "three")] == ["Synced", "Synced"]
-        assert world.server.find("topics", "one") is None
-        assert (topics(world)["orders"].identity, topics(world)["orders"].config) == (before, {"flush.ms": "2"})
-
-    world = play(work)
-    assert "Cluster/new Reachable" in world.events
 
 
 def test_an_older_cluster_that_arrives_later_takes_its_place() -> None:
@@ -189,20 +149,6 @@ def test_a_cluster_stays_with_the_kafka_cluster_of_its_first_use(loses_status: b
 
     world = play(work)
     assert world.events.count("Cluster/prod WrongCluster") == 2
-
-
-def test_another_cluster_at_the_same_address_is_refused() -> None:
-    """A Kafka cluster that was set up anew at the address gets nothing either: only its id tells it apart."""
-
-    async def work(world: World) -> None:
-        await world.perform(create_cluster(), create_topic("orders"))
-        world.kafka.states[ADDRESS] = world.kafka.states[OTHER_ADDRESS]
-        await world.perform(update_topic("orders", config={"flush.ms": 7}))
-        await world.advance(100)
-        assert ready(world, "clusters", "prod") == ("False", "WrongCluster")
-        assert topics(world) == {}
-
-    play(work)
 
 
 def test_annotations_of_users_are_kept() -> None:

@@ -96,12 +96,12 @@ def plain(expression: str) -> str:
     return expression.replace("$__rate_interval", "5m").replace("$__range", "1h")
 
 
-def expressions(rules: list[dict[str, Any]], dashboard: dict[str, Any]) -> list[Any]:
-    """Return the expressions of rules and panels, named."""
+def expressions(rules: list[dict[str, Any]], dashboard: dict[str, Any], exported: promql.ExportedMetrics) -> list[Any]:
+    """Return the expressions of rules and panels, named, with the metrics that they may read."""
     return [
-        *(pytest.param(rule["expr"], id=rule["alert"]) for rule in rules),
+        *(pytest.param(rule["expr"], exported, id=rule["alert"]) for rule in rules),
         *(
-            pytest.param(plain(target["expr"]), id=f"{panel['title']}-{target['refId']}")
+            pytest.param(plain(target["expr"]), exported, id=f"{panel['title']}-{target['refId']}")
             for panel in panels_of(dashboard)
             for target in panel["targets"]
         ),
@@ -123,16 +123,13 @@ def check_names(expression: str, exported: promql.ExportedMetrics) -> None:
             assert labels <= exported[name] | promql.TARGET_LABELS, f"{name} has not all of {sorted(labels)}"
 
 
-@pytest.mark.parametrize("expression", expressions(alerts(), DASHBOARD))
-def test_every_metric_and_label_exists(expression: str) -> None:
-    """Every rule and panel about the operator reads metrics that it exports."""
-    check_names(expression, EXPORTED)
-
-
-@pytest.mark.parametrize("expression", expressions(drift_alerts(), DRIFT_DASHBOARD))
-def test_every_metric_of_drift_exists(expression: str) -> None:
-    """Every rule and panel about drift reads metrics that a report has."""
-    check_names(expression, DRIFT_EXPORTED)
+@pytest.mark.parametrize(
+    ("expression", "exported"),
+    [*expressions(alerts(), DASHBOARD, EXPORTED), *expressions(drift_alerts(), DRIFT_DASHBOARD, DRIFT_EXPORTED)],
+)
+def test_every_metric_and_label_exists(expression: str, exported: promql.ExportedMetrics) -> None:
+    """Rules and panels about the operator read metrics that it exports, and those about drift metrics of a report."""
+    check_names(expression, exported)
 
 
 @pytest.mark.parametrize(
@@ -263,18 +260,19 @@ def test_every_panel_can_be_read(dashboard: dict[str, Any]) -> None:
         assert all(target["datasource"]["uid"] == "${datasource}" for target in panel["targets"])
 
 
-def test_the_config_map_holds_the_dashboard() -> None:
-    """The ConfigMap contains the dashboard byte for byte, although its legends resemble Helm templates."""
-    found = only_document(render({"dashboard": {"enabled": True}}), "ConfigMap")
+@pytest.mark.parametrize(
+    ("values", "dashboards"),
+    [
+        ({}, {"topiarist.json": DASHBOARD}),
+        ({"drift": DRIFT}, {"topiarist.json": DASHBOARD, "topiarist-drift.json": DRIFT_DASHBOARD}),
+    ],
+    ids=["operator", "drift"],
+)
+def test_the_config_map_holds_the_dashboards(values: dict[str, Any], dashboards: dict[str, Any]) -> None:
+    """Each is whole, although its legends resemble Helm templates; that of drift comes with drift reports."""
+    found = only_document(render({"dashboard": {"enabled": True}, **values}), "ConfigMap")
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
-    assert json.loads(found["data"]["topiarist.json"]) == DASHBOARD
-
-
-def test_the_dashboard_of_drift_comes_with_drift_reports() -> None:
-    """The ConfigMap contains the second dashboard if the chart makes drift reports, and only then."""
-    found = only_document(render({"dashboard": {"enabled": True}, "drift": DRIFT}), "ConfigMap")
-    assert json.loads(found["data"]["topiarist-drift.json"]) == DRIFT_DASHBOARD
-    assert set(only_document(render({"dashboard": {"enabled": True}}), "ConfigMap")["data"]) == {"topiarist.json"}
+    assert {name: json.loads(text) for name, text in found["data"].items()} == dashboards
 
 
 def test_the_alerts_of_drift_come_with_drift_reports() -> None:

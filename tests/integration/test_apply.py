@@ -8,7 +8,6 @@ import os
 import re
 import resource
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -30,68 +29,8 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import topics as topics_
 from topiarist.model.state import Freeze
 from topiarist.schema import load
-
-
-def test_one_cluster_of_several_that_fails_is_named_and_the_others_are_done(
-    zookeeper: EmbeddedZooKeeper, cluster: SimulatedKafka, tmp_path: Path
-) -> None:
-    """Of an unreachable cluster, an address without a cluster and a healthy cluster, the last one is done, both errors
-    are printed, and the exit code is 1.
-    """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        nobody = f"127.0.0.1:{probe.getsockname()[1]}"
-        clusters = {"away": nobody, "good": cluster.connect, "wrong": f"{zookeeper.connect}/no-such-chroot"}
-        running = start_topiarist(
-            "apply", write_manifests(tmp_path, clusters, "orders"), "--yes", "--connect-timeout", "1"
-        )
-        out, err = running.communicate(timeout=300)
-    assert running.returncode == 1
-    assert f"error: cluster away: cannot reach ZooKeeper at {nobody}" in err
-    assert "error: cluster wrong: the chroot /no-such-chroot does not exist" in err
-    assert "Applied: 1 done." in out
-    assert sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))) == ["orders"]
-
-
-def test_an_error_comes_after_what_was_done_before_it(
-    cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, tmp_path: Path
-) -> None:
-    """After a freeze midway the summary is complete, stderr has the reason, and the exit code is that of a refusal."""
-    names = [f"orders-{number:03}" for number in range(120)]
-
-    def freeze() -> None:
-        wait_until(lambda: client.exists("/brokers/topics/orders-019"), "the transactions before this one")
-        client.set(
-            "/topiarist/gate", own_values.encode_freeze(Freeze("maintenance until noon", "ada", "2026-01-31T12:00:00Z"))
-        )
-
-    proxy.hold(FIRST_TOPIC_WRITE + 20, freeze)
-    running = start_topiarist(
-        "apply", write_manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names), "--yes"
-    )
-    out, err = running.communicate(timeout=300)
-    assert "Applied: 20 done, 100 skipped." in out
-    assert "error: cluster prod: the cluster is frozen by ada since 2026-01-31T12:00:00Z: maintenance until noon" in err
-    assert running.returncode == 4
-
-
-def test_a_lock_that_is_held_says_that_nothing_was_sent(
-    cluster: SimulatedKafka, client: KazooClient, tmp_path: Path
-) -> None:
-    """Without the lock all topics with changes count as skipped."""
-    client.create("/topiarist/lock/run-", makepath=True, sequence=True)
-    client.create("/topiarist/gate", own_values.encode_freeze(None))
-    client.create("/topiarist/topics")
-    running = start_topiarist(
-        "apply", write_manifests(tmp_path, {"prod": cluster.connect}, "orders"), "--yes", "--lock-timeout", "0.2"
-    )
-    out, err = running.communicate(timeout=300)
-    assert "Applied: 1 skipped." in out
-    assert "another run holds the lock of this cluster" in err
-    assert running.returncode == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -366,33 +305,3 @@ def test_with_wait_a_created_topic_has_its_id(cluster: SimulatedKafka, client: K
     again.communicate(timeout=300)
     assert (running.returncode, again.returncode) == (0, 0)
     assert [line["row"] for line in lines(report)].count("topic") == len(found)
-
-
-def test_a_topic_that_appears_while_the_run_is_under_way_is_left_as_it_is(
-    cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, tmp_path: Path
-) -> None:
-    """A planned topic that another client creates first stays unchanged: the run reports the reason and exits
-    with 5.
-    """
-    report = tmp_path / "report.jsonl"
-    folder = write_manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "a", "b")
-
-    def meddle() -> None:
-        client.create("/config/topics/b", b'{"version":1,"config":{"retention.ms":"7"}}')
-        client.create("/brokers/topics/b", topics_.encode_topic(((1,), (2,))))
-
-    proxy.hold(1, meddle)
-    running = apply(folder, report)
-    out, _ = running.communicate(timeout=300)
-    cluster.wait_idle()
-    tree = write_checker.read_nodes(cluster.connect)
-    found = {line["topic"]: line for line in lines(report) if line["row"] == "topic"}
-    assert (running.returncode, results(report)) == (5, {"a": "done", "b": "conflict"})
-    assert found["b"]["message"] == "did not exist, and exists now"
-    assert [change["kind"] for change in found["b"]["changes"]] == ["CreateTopic"]
-    assert "did not exist, and exists now" in out
-    assert (len(write_checker.decode_topics(tree)["b"]["partitions"]), write_checker.decode_configs(tree)["b"]) == (
-        2,
-        {"retention.ms": "7"},
-    )
-    assert "/topiarist/topics/b" not in tree

@@ -9,7 +9,6 @@ import pytest
 
 from support.cli.github_action import (
     HEAD,
-    OUTCOME_MARKER,
     PLAN_MARKER,
     SHA,
     merge_pull_request,
@@ -34,23 +33,16 @@ def asked(api: FakeGitHubApi) -> list[str]:
     return [f"{request.method} {request.path.rpartition('/')[2]}" for request in api.requests]
 
 
-def test_the_first_run_makes_a_comment(api: FakeGitHubApi, tmp_path: Path) -> None:
-    """One look for an earlier one, then one comment with exactly the plan."""
-    api.add_comment("a person's words", "somebody")
-    done = run_comment_script(api, tmp_path, PLAN)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert asked(api) == ["GET comments", "POST comments"]
-    assert api.requests[0].headers["accept"] == "application/vnd.github+json"
-    assert [entry["body"] for entry in api.comments] == ["a person's words", PLAN]
-
-
 @pytest.mark.slow
-def test_later_runs_update_that_comment(api: FakeGitHubApi, tmp_path: Path) -> None:
-    """A pull request has one comment however often it is planned."""
+def test_a_pull_request_has_one_comment_however_often_it_is_planned(api: FakeGitHubApi, tmp_path: Path) -> None:
+    """One look for an earlier one, then one comment with exactly the plan, which later runs update."""
+    api.add_comment("a person's words", "somebody")
     for text in (PLAN, PLAN.replace("1 to", "2 to"), PLAN.replace("1 to", "3 to")):
-        assert run_comment_script(api, tmp_path, text).returncode == 0
-    assert asked(api) == ["GET comments", "POST comments", *["GET comments", "PATCH 1000"] * 2]
-    assert [entry["body"] for entry in api.comments] == [PLAN.replace("1 to", "3 to")]
+        done = run_comment_script(api, tmp_path, text)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert [entry["body"] for entry in api.comments] == ["a person's words", text]
+    assert asked(api) == ["GET comments", "POST comments", *["GET comments", "PATCH 1001"] * 2]
+    assert api.requests[0].headers["accept"] == "application/vnd.github+json"
 
 
 @pytest.mark.slow
@@ -92,15 +84,6 @@ def test_several_plans_have_a_comment_each(api: FakeGitHubApi, tmp_path: Path) -
     assert run_comment_script(api, tmp_path, PLAN, COMMENT_AUTHOR="topic-bot").returncode == 0
     assert asked(api)[-1] == f"PATCH {mine}"
     assert run_comment_script(api, tmp_path, PLAN, COMMENT_KEY="a --> b").returncode == 1
-
-
-@pytest.mark.slow
-def test_plan_and_outcome_have_a_comment_each(api: FakeGitHubApi, tmp_path: Path) -> None:
-    """The outcome of a run that is done again takes the place of the earlier one, and the plan stays as it was."""
-    outcome = f"{OUTCOME_MARKER}\n### Applied: 1 done.\n"
-    for text in (PLAN, outcome, outcome.replace("1 done", "2 done")):
-        assert run_comment_script(api, tmp_path, text).returncode == 0
-    assert [entry["body"] for entry in api.comments] == [PLAN, outcome.replace("1 done", "2 done")]
 
 
 def test_a_comment_that_was_deleted_meanwhile_is_made_anew(api: FakeGitHubApi, tmp_path: Path) -> None:

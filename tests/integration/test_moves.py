@@ -11,33 +11,16 @@ import pytest
 
 from support.builders import spec
 from support.cli.runs import run_topiarist
-from support.zookeeper.moves import DRAINING, LISTS, MovingCluster, moves_by_topic
+from support.zookeeper.moves import DRAINING, LISTS, MovingCluster
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveProgress, MoveSettings
-from topiarist.model.outcome import Result
 from topiarist.model.plan import RunOptions
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan
-
-
-def test_a_drain_is_carried_out_in_batches(cluster: SimulatedKafka) -> None:
-    """The lists are those of the plan; no request, no record and no throttle is left; a second plan has no moves."""
-    moving, seen = MovingCluster(cluster), list[MoveProgress]()
-    cluster.moves_replicas = True
-    cluster.add_topics(Topic("orders", LISTS, {}))
-    plan = moving.plan()
-    report = moving.apply(plan, on_progress=seen.append)
-    assert [outcome.result for outcome in report.outcomes] == [Result.DONE], report
-    assert moving.problems(plan) == []
-    assert not any(6 in replicas for replicas in moving.lists())
-    assert max(progress.batch for progress in seen) == 3
-    assert sum(len(progress.finished) for progress in seen) == len(moves_by_topic(plan)["orders"])
-    assert not moving.plan().topics
-
 
 POLLED_LISTS: tuple[Replicas, ...] = ((6, 1), (1, 2), (2, 6))
 UNTHROTTLED = MoveSettings(frozenset(MoveKind), UNLIMITED, BatchLimits(50, 50, 50))

@@ -19,11 +19,10 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason
-from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.moves import MoveTracker
 from topiarist.kubernetes.reconciler import PlanCache, ReconcileResult, SyncState, reconcile_cluster
 from topiarist.kubernetes.resources import Resource
-from topiarist.kubernetes.status_writer import cluster_status, stall_events, topic_events
+from topiarist.kubernetes.status_writer import cluster_status
 from topiarist.kubernetes.topic_status import topic_status
 from topiarist.model.state import Freeze
 
@@ -39,14 +38,12 @@ class Passes(MovingCluster):
         self.port = port
         self.cluster = self.declare()
         self.topic = resource_bodies.topic("orders", partitions=len(LISTS), replicationFactor=2)
-        self.cache, self.tracker, self.metrics = PlanCache(), MoveTracker(), Metrics()
-        self.events: list[str] = []
+        self.cache, self.tracker = PlanCache(), MoveTracker()
 
-    def declare(self, *, paused: bool = False, drain: tuple[int, ...] = (6,), **moves: Any) -> Resource:
+    def declare(self, *, drain: tuple[int, ...] = (6,), **moves: Any) -> Resource:
         """Declare the Cluster; its status stays."""
         status = self.cluster.status if hasattr(self, "cluster") else {}
-        meta = {"annotations": {"topiarist.dev/paused": "true"}} if paused else {}
-        declared = resource_bodies.cluster(meta=meta, adopt=["*"], drainBrokers=list(drain), moves={**MOVES, **moves})
+        declared = resource_bodies.cluster(adopt=["*"], drainBrokers=list(drain), moves={**MOVES, **moves})
         self.cluster = resource_bodies.updated_body(declared, status=status)
         return self.cluster
 
@@ -55,12 +52,9 @@ class Passes(MovingCluster):
         request = make_request(self.cluster, self.topic, plan_cache=self.cache, move_tracker=self.tracker)
         result = reconcile_cluster(self.port, request, lambda: False)
         assert result.error is None, result.error
-        self.metrics.record_reconcile("prod", result, (), 0.1, NOON)
         (view,) = result.topic_results
         status = dict(cluster_status(self.cluster, result, NOON))
         validate_status("cluster", status)
-        self.events += [event.reason for event in stall_events(self.cluster, status)]
-        self.events += [event.reason for event in topic_events("prod", self.topic.status_on("prod"), view)]
         self.cluster = resource_bodies.updated_body(self.cluster, status=status)
         of_topic = dict(topic_status(self.topic, {"prod": view}, {}, "2026-01-01T12:00:00Z", ("prod",)))
         validate_status("topic", of_topic)
@@ -98,34 +92,6 @@ def passes(cluster: SimulatedKafka) -> Iterator[Passes]:
         yield Passes(cluster, port.enable_decode_cache())
 
 
-def test_each_pass_sends_one_batch(passes: Passes) -> None:
-    """The batches are numbered over the passes; the status says what is left, and the last one clears throttles."""
-    seen: list[tuple[str | None, bool]] = []
-    while not seen or passes.state is SyncState.MOVING:
-        result = passes.run()
-        assert result.moves is not None
-        seen.append((passes.topic.status_on("prod").get("moves", {}).get("message"), result.moves.is_sent))
-        passes.run()  # a pass while the batch is in flight sends nothing
-        if passes.state is SyncState.MOVING:
-            assert passes.condition("Ready", "topic")[:2] == ("False", "Moving")
-            assert passes.condition("Reconciling", "topic")[0] == "True"
-        passes.copy()
-    assert seen == [
-        ("0 of 5 partitions moved, batch 1 of 3", True),
-        ("2 of 5 partitions moved, batch 2 of 3", True),
-        ("4 of 5 partitions moved, batch 3 of 3", True),
-        (None, False),
-    ]
-    assert not any(6 in replicas for replicas in passes.lists())
-    assert passes.rate() == ""
-    assert passes.kafka.client.exists(RECORD) is None
-    assert passes.state is SyncState.SYNCED
-    assert passes.condition("Moving")[0] == passes.condition("Moving", "topic")[0] == "False"
-    assert passes.cluster.status["drainingLeft"] == "done"
-    assert "moves" not in passes.cluster.status
-    assert passes.events == ["MovesStarted", "ReplicasMoved"]
-
-
 def test_a_pass_without_moves_costs_no_request(passes: Passes) -> None:
     """After the last batch, a pass makes the same requests as on a cluster that never moved a replica."""
     passes.declare(drain=())
@@ -152,17 +118,6 @@ def test_a_second_pass_in_flight_changes_no_status(passes: Passes) -> None:
     assert (passes.cluster.status, passes.topic.status) == before
     assert before[0]["moves"]["batch"] == 1
     assert before[0]["draining"] == [{"broker": 6, "replicas": 5}]
-
-
-def test_a_restart_continues_the_count(passes: Passes) -> None:
-    """An operator that starts in the middle takes the total from the status, and the batch from the cluster."""
-    passes.run()
-    passes.copy()
-    passes.run()
-    passes.cache, passes.tracker = PlanCache(), MoveTracker()
-    passes.run()
-    assert passes.topic.status_on("prod")["moves"]["message"] == "2 of 5 partitions moved, batch 2 of 3"
-    assert passes.events == ["MovesStarted"]
 
 
 def test_a_new_throttle_reaches_the_batch_in_flight(passes: Passes) -> None:

@@ -571,17 +571,3 @@ def test_single_topics_are_read_afresh(still: KazooClient) -> None:
     assert nodes["left"].marked_for_deletion is False
     assert decode_topic_state(nodes["orders"], ZnodeDecoder()) == whole.topics["orders"]
     assert decode_topic_state(nodes["left"], ZnodeDecoder()) is None
-
-
-def test_the_metadata_has_what_a_writer_needs(cluster: SimulatedKafka) -> None:
-    """The metadata has the versions for a transaction's checks: the epoch, and the freeze znode once it exists."""
-    client = KazooClient(cluster.connect)
-    client.start()
-    with opened(cluster.connect) as session:
-        metadata = read_metadata(session)
-        assert metadata.epoch_version == client.get(paths.CONTROLLER_EPOCH)[1].version
-        assert metadata.freeze_version is None
-        put(client, paths.FREEZE, own_values.encode_freeze(None))
-        assert read_metadata(session).freeze_version == 0
-    client.stop()
-    client.close()

@@ -386,19 +386,6 @@ def test_a_person_answers_for_a_plan(kept: Desk) -> None:
     assert code == 0
 
 
-def test_a_person_may_answer_for_a_deletion(desk: Desk, cluster: SimulatedKafka) -> None:
-    """The typed number of topics confirms a deletion."""
-    cluster.add_topics(Topic("old", REPLICAS, {}))
-    desk.wants(old="{partitions: 2, replicationFactor: 3}")
-    assert desk.says("apply", str(desk.folder), "--yes", "--kafka-version", "3.9").code == 0
-    desk.wants(old="{ensure: Absent}")
-    desk.keeps()
-    shown, code = typed(command(desk), "1")
-    assert "1 topic may lose data. Type the number of topics (1) to confirm" in shown
-    cluster.wait_idle()
-    assert (code, cluster.client.exists("/brokers/topics/old")) == (0, None)
-
-
 def test_what_moves_while_a_person_thinks_stops_the_plan(kept: Desk, cluster: SimulatedKafka) -> None:
     """Topics are read and compared again after the answer, before the first write: after an external change nothing is
     sent.
@@ -436,49 +423,46 @@ def test_a_file_that_says_too_little_of_a_risk_is_not_believed(kept: Desk, clust
     assert "retention.ms was planned as Disruptive, and is DataLoss now" in said.words
 
 
-@pytest.mark.parametrize("form", ["file", "manifests", "reviewed"])
-def test_a_risk_that_rises_while_a_person_thinks(desk: Desk, cluster: SimulatedKafka, form: str) -> None:
-    """The answer confirms only the displayed risk, in every form of apply."""
+@pytest.fixture(params=["file", "manifests", "reviewed"])
+def growing(request: pytest.FixtureRequest, desk: Desk, cluster: SimulatedKafka) -> list[str]:
+    """Return the words that apply the planned growth of a topic, in every form of apply."""
     cluster.add_topics(Topic("grow", REPLICAS, {}))
     desk.wants(grow="{partitions: 4, replicationFactor: 3}")
     desk.keeps()
     desk.wants(grow="{partitions: 4, replicationFactor: 3}")
-    words = {"file": ["--plan", desk.kept], "reviewed": [str(desk.folder), "--reviewed", desk.kept, *AS_PLANNED]}
-    words["manifests"] = [str(desk.folder), *AS_PLANNED]
+    folder = [str(desk.folder), *AS_PLANNED]
+    words = {"file": ["--plan", desk.kept], "manifests": folder, "reviewed": [*folder, "--reviewed", desk.kept]}
+    return words[request.param]
+
+
+def count_partitions(name: str, cluster: SimulatedKafka) -> int:
+    """Return the number of partitions of a topic."""
+    return len(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))[name]["partitions"])
+
+
+def test_a_risk_that_rises_while_a_person_thinks(desk: Desk, cluster: SimulatedKafka, growing: list[str]) -> None:
+    """The answer confirms only the displayed risk."""
 
     def answer() -> str:
         compacted(cluster, "grow")
         return "yes"
 
     program = [sys.executable, "-m", "topiarist", "apply", "--zookeeper", desk.connect]
-    shown, code = typed([*program, *words[form]], answer)
+    shown, code = typed([*program, *growing], answer)
     assert "is DataLoss now" in " ".join(shown.split())
-    assert (
-        code,
-        len(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))["grow"]["partitions"]),
-    ) == (5, 2)
+    assert (code, count_partitions("grow", cluster)) == (5, 2)
 
 
-@pytest.mark.parametrize("form", ["file", "manifests", "reviewed"])
 def test_a_risk_that_rises_while_the_lock_is_waited_for(
-    desk: Desk, cluster: SimulatedKafka, proxy: Proxy, form: str
+    desk: Desk, cluster: SimulatedKafka, proxy: Proxy, growing: list[str]
 ) -> None:
     """The run may do only what was planned: it has ``--yes`` and no approval of data loss."""
-    cluster.add_topics(Topic("grow", REPLICAS, {}))
-    desk.wants(grow="{partitions: 4, replicationFactor: 3}")
-    desk.keeps()
-    desk.wants(grow="{partitions: 4, replicationFactor: 3}")
     connect = proxy.through(cluster.connect)
     proxy.hold(SETUP_WRITES, lambda: compacted(cluster, "grow"))
-    words = {"file": ["--plan", desk.kept], "reviewed": [str(desk.folder), "--reviewed", desk.kept, *AS_PLANNED]}
-    words["manifests"] = [str(desk.folder), *AS_PLANNED]
-    said = desk.says("apply", "--yes", *words[form], connect=connect)
+    said = desk.says("apply", "--yes", *growing, connect=connect)
     assert proxy.triggered.is_set()
     assert "is DataLoss now" in said.words
-    assert (
-        said.code,
-        len(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))["grow"]["partitions"]),
-    ) == (5, 2)
+    assert (said.code, count_partitions("grow", cluster)) == (5, 2)
 
 
 def test_what_was_not_shown_is_not_done(desk: Desk, cluster: SimulatedKafka) -> None:

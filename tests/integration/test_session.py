@@ -147,14 +147,6 @@ def test_an_unreachable_server_is_one_line(hosts: str, words: str, capfd: pytest
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_server_that_never_answers_is_given_up() -> None:
-    """A port that accepts and says nothing counts as unreachable when the time is over."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        with pytest.raises(TopiaristError, match=f"cannot reach ZooKeeper at 127.0.0.1:{port}: no answer within 0.2 s"):
-            open_session(f"127.0.0.1:{port}", 0.2)
-
-
 def test_kazoo_logs_nothing_of_a_session(cluster: SimulatedKafka, caplog: pytest.LogCaptureFixture) -> None:
     """Even with everything logged, kazoo's messages, which have credentials in them, do not come through."""
     with caplog.at_level(logging.DEBUG):

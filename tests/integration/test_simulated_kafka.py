@@ -116,14 +116,6 @@ def test_a_new_topic_gets_an_id_and_states(cluster: SimulatedKafka, client: Kazo
     assert tree["/brokers/topics/fresh/partitions/0"].data is None
 
 
-def test_an_old_controller_adds_no_id(chroot: str) -> None:
-    """Before 2.8 a topic stays as it was written, and still gets its states."""
-    with SimulatedKafka(chroot, BROKERS, (2, 4)) as playground:
-        create(playground.client, "old")
-        wait_until(lambda: state_exists(playground.client, "old", 1), "the controller to take the topic over")
-        assert playground.client.get("/brokers/topics/old")[0] == PLAIN
-
-
 def test_only_live_replicas_lead_and_a_partition_without_any_waits(
     cluster: SimulatedKafka, client: KazooClient
 ) -> None:

@@ -98,15 +98,6 @@ def test_a_nudge_is_one_transaction_and_needs_no_other_owner(lost: SimulatedKafk
         assert proxy.requests["multi"] == 1
 
 
-@pytest.mark.parametrize("name", ["well", "nowhere"])
-def test_what_needs_no_nudge_gets_none(lost: SimulatedKafka, proxy: Proxy, name: str) -> None:
-    """A topic with all its states and a missing topic get no write."""
-    with connect_cluster(proxy.through(lost.connect)) as port:
-        found = nudging(port, name)
-        assert apply_results(port, found.plan) == {}
-    assert (found.plan.topics, [*found.initialized, *found.not_found], proxy.writes) == ((), [name], 0)
-
-
 ENTRY = {"topic": "orders", "partition": 0, "replicas": [4, 5, 6]}
 ASKED = json.dumps({"version": 1, "partitions": [ENTRY]}).encode()
 

@@ -66,28 +66,6 @@ def test_the_independent_reader_sees_what_the_plan_showed(cluster: SimulatedKafk
     assert record == {"version": 1, "owner": "default", "config": ["retention.ms"], "applied": applied}
 
 
-def test_a_plan_sends_no_write(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """A plan with many changes sends reads only, so that read-only credentials are enough."""
-    create_mixed_topics(cluster)
-    with connect_cluster(proxy.through(cluster.connect)) as port:
-        assert plan_specs(port, *DESIRED_SPECS).has_changes
-    assert proxy.writes == 0
-    assert proxy.requests["multiRead"] > 0
-
-
-def test_a_second_run_sends_no_write(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """A second run sends no write, not even for the lock."""
-    create_mixed_topics(cluster)
-    with connect_cluster(cluster.connect) as port:
-        apply_results(port, plan_specs(port, *DESIRED_SPECS))
-    cluster.wait_idle()
-    with connect_cluster(proxy.through(cluster.connect)) as port:
-        plan = plan_specs(port, *DESIRED_SPECS)
-        assert not plan.has_changes
-        assert apply_results(port, plan) == {}
-    assert proxy.writes == 0
-
-
 def test_one_transaction_for_each_topic(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """Four topics are four transactions; the other writes are topiarist's root, the lock, and its release."""
     create_mixed_topics(cluster)

@@ -10,7 +10,7 @@ import pytest
 
 from kubernetes.fixtures.resources import cluster, create, policy, topic
 from support.checkout import ROOT
-from support.kubernetes.api_client import ApiClient, to_yaml
+from support.kubernetes.api_client import ApiClient
 from topiarist.cli.main import run
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 
@@ -128,30 +128,13 @@ def test_rows_fit_and_tell(
     assert READY["message"] in api.kubectl("get", f"{kind}.topiarist.dev", "-o", "wide").stdout
 
 
-def test_wait_and_field_selectors(api: ApiClient, namespace: str) -> None:
-    """``kubectl wait`` reads the conditions, and field selectors find topics by mode and topic name."""
+def test_field_selectors(api: ApiClient, namespace: str) -> None:
+    """Field selectors find topics by mode and topic name."""
     for body in (topic("a", mode="Observe"), topic("b", topicName="shop.orders")):
         assert create(api, namespace, body).status == 201
     for selector, name in (("spec.mode=Observe", "a"), ("spec.topicName=shop.orders", "b")):
         done = api.kubectl("get", "tpt", "--field-selector", selector, "-o", "name")
         assert done.stdout.strip() == f"topic.topiarist.dev/{name}"
-    where = f"/apis/topiarist.dev/v1/namespaces/{namespace}/topics/a/status"
-    ready = {**READY, "status": "True", "observedGeneration": 1}
-    assert api.call("PATCH", where, {"status": {"conditions": [ready]}}, "application/merge-patch+json").status == 200
-    done = api.kubectl("wait", "--for=condition=Ready", "topic/a", "--timeout=60s")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_slip_of_the_pen_is_warned_of(api: ApiClient) -> None:
-    """kubectl refuses an unknown field; with ``--validate=warn`` it warns, names the field and drops the field."""
-    given = to_yaml([topic(replicas=3, config={"retention.ms": 1})])
-    done = api.kubectl("apply", "-f", "-", given=given)
-    assert done.returncode == 1
-    assert 'unknown field "spec.replicas"' in done.stderr
-    done = api.kubectl("apply", "--validate=warn", "-f", "-", "-o", "json", given=given)
-    assert done.returncode == 0
-    assert 'unknown field "spec.replicas"' in done.stderr
-    assert "replicas" not in json.loads(done.stdout)["spec"]
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-from pathlib import Path
 
 import kopf
 import pytest
 
-from conftest import BROKERS
-from kubernetes.fixtures.resources import cluster, create, resource_path
-from support.kubernetes.api_client import ApiClient as Client
 from support.kubernetes.helm import Document, Values
-from support.kubernetes.operator_process import OperatorProcess
 from support.kubernetes.rbac import RELEASE, grant, granted_rights, rbac_documents, split_verbs, without_right
 from support.kubernetes.server import ApiServer
 from support.waiting import wait_until
-from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.errors import TopiaristError
 from topiarist.kubernetes.client import AccessRight, KubernetesClient, namespace_rights, require_rights, required_rights
 
@@ -106,30 +98,3 @@ def test_with_one_right_fewer_it_does_not_begin(
         f"only this is missing: {right}",
         timeout=PATIENCE,
     )
-
-
-def test_a_secret_that_is_not_named_is_not_read(server: ApiServer, api: Client, namespace: str, tmp_path: Path) -> None:
-    """A Cluster reports a Secret that the operator may not read.
-
-    With the Secret in ``secretNames`` the operator logs in with it.
-    """
-    data = {"password": base64.b64encode(b"secret").decode()}
-    api.create_object(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "zookeeper"}, "data": data})
-    login = {"username": "topiarist", "password": {"secretKeyRef": {"name": "zookeeper", "key": "password"}}}
-    with EmbeddedZooKeeper() as zookeeper, SimulatedKafka(f"{zookeeper.connect}/kafka", BROKERS) as kafka:
-        body = cluster("prod", zookeeper={"connect": kafka.connect, "digest": login}, kafkaVersion="3.9")
-        assert create(api, namespace, body).status == 201
-
-        def ready() -> dict[str, str]:
-            found = api.call("GET", resource_path(namespace, body, "prod")).body.get("status", {}).get("conditions", ())
-            return next((dict(each) for each in found if each["type"] == "Ready"), {})
-
-        with OperatorProcess(server, namespace, tmp_path / "operator"):
-            said = 'secrets "zookeeper" is forbidden'
-            wait_until(lambda: said in ready().get("message", ""), "the Cluster says so", timeout=PATIENCE)
-        role = next(one for one in rbac_documents(namespace, {"secretNames": ["zookeeper"]}) if one["kind"] == "Role")
-        where = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles"
-        assert api.call("PUT", f"{where}/{role['metadata']['name']}", role).status == 200
-        token = api.request_token(namespace, "topiarist")
-        with OperatorProcess(server, namespace, tmp_path / "operator", token=token):
-            wait_until(lambda: ready().get("status") == "True", "the Cluster is ready", timeout=PATIENCE)

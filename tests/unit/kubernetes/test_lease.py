@@ -14,7 +14,7 @@ import pytest
 
 from support.virtual_time import loop_time, run_in_virtual_time
 from topiarist.kubernetes import client
-from topiarist.kubernetes.client import ApiError, KubernetesClient, Lease, LeaseTimings
+from topiarist.kubernetes.client import ApiError, KubernetesClient, Lease
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/shop/leases"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -282,37 +282,24 @@ def test_only_the_holder_releases() -> None:
     run_in_virtual_time(lease_of(server).release)
 
 
-def test_the_deadline_of_a_holder_is_before_the_end_of_its_lease() -> None:
-    """The default timings are those of controller-runtime."""
-    assert LeaseTimings() == LeaseTimings(duration=15.0, renew_deadline=10.0, retry_period=2.0)
+@pytest.mark.parametrize(("slept", "asked_at"), [(10.0, []), (9.5, [2.0, 4.0, 6.0])])
+def test_a_leader_that_slept_too_long_ends_at_once(
+    slept: float, asked_at: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that was suspended for too long ends before it renews, so that no pending request is sent.
 
-
-def test_a_leader_that_slept_too_long_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader that was suspended for too long ends before it renews, so that no pending request is sent."""
-    now = [0.0]
-    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: now[0]))
-
-    async def work() -> None:
-        asyncio.get_running_loop().call_later(1.0, now.__setitem__, 0, 10.0)
-        await lease_of(server).renew_until_lost()
-
-    server = Server(**held("us"))
-    run_in_virtual_time(work)
-    assert server.asked_at == []
-
-
-def test_a_leader_that_slept_almost_too_long_renews(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a second before its deadline it is still the leader, and its next deadline counts from then on."""
+    Half a second before its deadline it is still the leader, and its next deadline counts from then on.
+    """
     now = [0.0]
     monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     async def work() -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(1.0, now.__setitem__, 0, 9.5)
+        loop.call_later(1.0, now.__setitem__, 0, slept)
         loop.call_later(3.0, now.__setitem__, 0, 19.0)
         loop.call_later(5.0, server.write, held("them"))
         await lease_of(server).renew_until_lost()
 
     server = Server(**held("us"))
     run_in_virtual_time(work)
-    assert server.asked_at == [2.0, 4.0, 6.0]
+    assert server.asked_at == asked_at

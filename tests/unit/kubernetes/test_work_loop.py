@@ -49,15 +49,10 @@ class Passes:
 
 
 def test_a_cluster_is_looked_at_once_a_period() -> None:
-    """A pass starts once a period without any event, with up to a tenth of jitter to spread the clusters."""
-    assert Passes([Requeue.AFTER_PERIOD] * 3).pauses() == pytest.approx([PERIOD * 1.1] * 3)
-
-
-def test_the_first_pass_comes_at_once() -> None:
-    """The first pass starts at once without any event."""
-    passes = Passes([])
-    passes.pauses()
-    assert passes.begun == [0.0]
+    """A pass starts at once and then once a period without any event, with up to a tenth of jitter."""
+    passes = Passes([Requeue.AFTER_PERIOD] * 3)
+    assert passes.pauses() == pytest.approx([PERIOD * 1.1] * 3)
+    assert passes.begun[0] == 0.0
 
 
 def test_what_comes_together_is_one_pass() -> None:
@@ -138,16 +133,10 @@ def test_a_short_period_limits_every_pause() -> None:
         assert max(passes.pauses()) == pytest.approx(2.0)
 
 
-def test_a_change_does_not_wait_for_moves() -> None:
-    """An event starts a pass at once, however long the pause between two passes over a batch is."""
-    passes = Passes([Requeue.MOVING] * 30)
-    passes.during = lambda number: passes.loop.enqueue() if number == 29 else None
-    assert passes.pauses()[28] == pytest.approx(DEBOUNCE_S)
-
-
-def test_a_change_hastens_what_is_looked_at_soon() -> None:
-    """An event starts a pass before the end of a polling pause."""
-    passes = Passes([Requeue.SOON] * 30)
+@pytest.mark.parametrize("ending", [Requeue.MOVING, Requeue.SOON])
+def test_a_change_does_not_wait_for_what_is_under_way(ending: Requeue) -> None:
+    """An event starts a pass at once, however long the pause between two passes over a batch or a write is."""
+    passes = Passes([ending] * 30)
     passes.during = lambda number: passes.loop.enqueue() if number == 29 else None
     assert passes.pauses()[28] == pytest.approx(DEBOUNCE_S)
 
@@ -225,7 +214,7 @@ def test_clusters_do_not_start_at_the_same_moment(
 
 
 def test_a_loop_is_alive_before_its_first_pass() -> None:
-    """Its age counts from its creation, and then from the end of each pass; it begins with the default period."""
+    """Its age counts from its creation, and then from the end of each pass."""
     before = time.monotonic()
     passes = Passes([Requeue.AFTER_PERIOD])
     created = passes.loop.last_completed_at
@@ -233,25 +222,3 @@ def test_a_loop_is_alive_before_its_first_pass() -> None:
     passes.pauses()
     assert passes.loop.last_completed_at > created
     assert (passes.loop.retries, passes.loop.enqueue_count, passes.loop.is_queued) == (0, 0, True)
-
-    async def once() -> Requeue:
-        begun.append(loop_time())
-        if len(begun) == 2:
-            loop.stop()
-        return Requeue.AFTER_PERIOD
-
-    begun: list[float] = []
-    loop = WorkLoop(once, PERIOD)
-    run_in_virtual_time(loop.run)
-    assert begun == pytest.approx([0.0, PERIOD * 1.1])
-
-
-def test_a_failing_cluster_delays_no_other() -> None:
-    """A failing cluster does not delay another, because each has its own loop."""
-    bad, good = Passes([Requeue.AFTER_BACKOFF] * 7), Passes([Requeue.AFTER_PERIOD] * 2)
-
-    async def both() -> None:
-        await asyncio.gather(bad.loop.run(), good.loop.run())
-
-    run_in_virtual_time(both)
-    assert good.begun == pytest.approx([0.0, PERIOD * 1.1, PERIOD * 2.2])
