@@ -99,14 +99,16 @@ class Server:
 
 
 class Rounds:
-    """In place of the passes of one cluster: what each of them sees."""
+    """In place of the passes of one cluster: what each of them sees, and when it began."""
 
     def __init__(self) -> None:
         self.seen: Callable[[], ReconcileResult] = lambda: ReconcileResult([], builders.state())
+        self.begun: list[float] = []
         self.closed = 0
 
     async def reconcile(self, *_: Any) -> ReconcileResult:
         """One pass."""
+        self.begun.append(asyncio.get_running_loop().time())
         return self.seen()
 
     def new_requests(self) -> dict[tuple[str, str], int]:
@@ -153,6 +155,14 @@ class World:
     def topic(self, name: str) -> Resource:
         """A Topic as it is known now."""
         return self.controller.store.topics["shop", name]
+
+    def see_in_step(self, name: str) -> None:
+        """Have each pass see a Topic that is as declared."""
+        self.rounds.seen = lambda: ReconcileResult([make_result(self.topic(name), SyncState.SYNCED)], builders.state())
+
+    def conditions(self) -> dict[str, Any]:
+        """The conditions of ``prod`` by their type."""
+        return {each["type"]: each for each in self.server.kept["Cluster/prod"]["status"]["conditions"]}
 
     async def passes(self, *views: TopicResult, error: TopiaristError | None = None) -> Requeue:
         """One pass over ``prod`` that sees this."""
@@ -207,13 +217,7 @@ async def test_a_refused_write_is_repeated_soon(refused: tuple[int, float]) -> N
         "Policy", "law", dict(unreadable.declared_spec), uid=unreadable.uid
     )
     world.store.upsert(unreadable)
-    passes: list[float] = []
-
-    def see() -> ReconcileResult:
-        passes.append(asyncio.get_running_loop().time())
-        return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], builders.state())
-
-    world.rounds.seen = see
+    world.see_in_step("orders")
     world.server.broken = ApiError(refused[0], "no", refused[1])
     await world.start(0.05)
     world.server.broken = None
@@ -225,7 +229,7 @@ async def test_a_refused_write_is_repeated_soon(refused: tuple[int, float]) -> N
     assert written.index("prod status") < written.index("orders finalizers")  # no cluster waits for all of its topics
     assert world.server.taken() == ["law status", "orders finalizers", "orders status", "prod status"]
     assert world.server.reason("orders") == "Synced"
-    assert passes == [0.0]
+    assert world.rounds.begun == [0.0]
     assert world.controller._repeat_loop.retries == 0  # the first attempt succeeds
     await world.stop()
 
@@ -249,13 +253,7 @@ async def test_a_topic_that_may_declare_nothing_drives_no_passes() -> None:
     change of an allowed Topic still causes one at once.
     """
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-    passes: list[float] = []
-
-    def see() -> ReconcileResult:
-        passes.append(asyncio.get_running_loop().time())
-        return ReconcileResult([], builders.state())
-
-    world.rounds.seen = see
+    passes = world.rounds.begun
     foreign = resource_bodies.topic("intruder", meta={"namespace": "other"})
     await world.start(1)
     for number in range(600):
@@ -374,9 +372,7 @@ async def test_a_cluster_that_is_gone_lets_its_topics_go() -> None:
     """
     home = resource_bodies.cluster()
     world = World(home, resource_bodies.topic("orders", deletionPolicy="Delete", clusters=["prod"]))
-    world.rounds.seen = lambda: ReconcileResult(
-        [make_result(world.topic("orders"), SyncState.SYNCED)], builders.state()
-    )
+    world.see_in_step("orders")
     await world.start(5)
     assert world.topic("orders").finalizers == (FINALIZER,)
     assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
@@ -401,9 +397,7 @@ async def test_a_removed_cluster_is_refused_in_the_statuses_of_topics_that_have_
     """
     orders = resource_bodies.topic("orders", clusters=["prod", "test"])
     world = World(resource_bodies.cluster(), resource_bodies.cluster("test"), orders)
-    world.rounds.seen = lambda: ReconcileResult(
-        [make_result(world.topic("orders"), SyncState.SYNCED)], builders.state()
-    )
+    world.see_in_step("orders")
     await world.start(5)
     assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["prod", "test"]
     answered = asyncio.Event()
@@ -591,9 +585,7 @@ async def test_a_topic_that_leaves_a_cluster_is_told() -> None:
     for _ in range(2):
         await world.passes()
         await world.controller._reconcile_unassigned()
-        world.rounds.seen = lambda: ReconcileResult(
-            [make_result(world.topic("orders"), SyncState.SYNCED)], builders.state()
-        )
+        world.see_in_step("orders")
         await world.controller._reconcile("test", world.rounds)  # type: ignore[arg-type]
     assert [each for each in world.server.events if "LeftCluster" in each] == ["orders LeftCluster"]
 
@@ -733,14 +725,12 @@ def test_a_namespace_that_is_away_is_logged_once(caplog: pytest.LogCaptureFixtur
         assert 'watched_namespace="pay"' not in exported(world)
         world.controller.set_unavailable_namespaces({"team": "forbidden", "crew": "gone"})
         await world.passes()
-        conditions = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
-        assert conditions["NamespaceAway"]["message"] == "crew: gone; team: forbidden"
+        assert world.conditions()["NamespaceAway"]["message"] == "crew: gone; team: forbidden"
         assert logged(caplog) == [("WARNING", "crew")]
         world.controller.set_unavailable_namespaces({})
         assert sorted(logged(caplog)) == [("INFO", "crew"), ("INFO", "team")]
         await world.passes()
-        conditions = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
-        assert "NamespaceAway" not in conditions
+        assert "NamespaceAway" not in world.conditions()
 
     with caplog.at_level(logging.INFO):
         run(work)
@@ -754,9 +744,9 @@ def test_lost_rights_are_a_condition_and_a_metric(caplog: pytest.LogCaptureFixtu
         for _ in range(2):
             world.controller.set_missing_rights(["patch topics", "create events"])
             await world.passes()
-        found = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
+        found = world.conditions()["RightsMissing"]
         message = "the operator's ServiceAccount may not: patch topics; create events"
-        assert (found["RightsMissing"]["status"], found["RightsMissing"]["message"]) == ("True", message)
+        assert (found["status"], found["message"]) == ("True", message)
         assert "\ntopiarist_missing_rights 2.0\n" in exported(world)
         assert [*world.controller.problems()] == ["missing rights: patch topics; create events"]
         world.controller.set_missing_rights([])
@@ -776,19 +766,13 @@ async def test_definitions_of_another_release_stop_all_passes(caplog: pytest.Log
     definition has, and the next pass follows at once when it is whole.
     """
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-    passes: list[int] = []
-
-    def see() -> ReconcileResult:
-        passes.append(1)
-        return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], builders.state())
-
-    world.rounds.seen = see
+    world.see_in_step("orders")
     fields: dict[str, Any] = {"properties": {"conditions": {}, "observedGeneration": {}}}
     lacking = {kind: Definition(f"{kind}s", ("status.operator",), fields) for kind in ("Cluster", "Topic")}
     caplog.set_level(logging.INFO, "topiarist.kubernetes.manager")
     world.controller.set_definitions(lacking)
     await world.start(200)
-    assert passes == []
+    assert world.rounds.begun == []
     status = world.server.kept["Cluster/prod"]["status"]
     assert (world.server.reason("prod", "Cluster"), world.server.reason("orders")) == ("PrerequisiteMissing",) * 2
     assert status.keys() == world.server.kept["Topic/orders"]["status"].keys() == fields["properties"].keys()
@@ -797,7 +781,7 @@ async def test_definitions_of_another_release_stop_all_passes(caplog: pytest.Log
     assert len([*world.controller.problems()]) == 1
     world.controller.set_definitions({})
     await asyncio.sleep(1)
-    assert passes == [1]
+    assert len(world.rounds.begun) == 1
     assert world.server.reason("orders") == "Synced"
     assert [*world.controller.problems()] == []
     levels = {record.message: record.levelname for record in caplog.records}
@@ -813,8 +797,6 @@ async def test_what_the_operator_lacks_calls_for_passes() -> None:
     has changed.
     """
     world = World(resource_bodies.cluster())
-    passes: list[int] = []
-    world.rounds.seen = lambda: passes.append(1) or ReconcileResult([], builders.state())  # type: ignore[func-returns-value]
     await world.start(5)
     controller = world.controller
     for change, lacking, count in (
@@ -825,7 +807,7 @@ async def test_what_the_operator_lacks_calls_for_passes() -> None:
         for _ in range(3):
             change(lacking)  # type: ignore[arg-type]
             await asyncio.sleep(5)
-        assert len(passes) == count
+        assert len(world.rounds.begun) == count
     await world.stop()
 
 
@@ -984,7 +966,7 @@ async def test_the_duration_of_a_pass_is_measured(monkeypatch: pytest.MonkeyPatc
 
     async def slow(*_: Any) -> ReconcileResult:
         await asyncio.sleep(3)
-        return ReconcileResult([], builders.state())
+        return world.rounds.seen()
 
     monkeypatch.setattr(world.rounds, "reconcile", slow)
     await asyncio.sleep(100)
@@ -1013,9 +995,7 @@ async def test_topics_of_a_removed_cluster_may_be_those_of_another_release() -> 
     """A Topic that targets a Cluster of another release then gets its status from that release alone."""
     orders = resource_bodies.topic("orders", clusters=["prod"])
     world = World(resource_bodies.cluster(), orders)
-    world.rounds.seen = lambda: ReconcileResult(
-        [make_result(world.topic("orders"), SyncState.SYNCED)], builders.state()
-    )
+    world.see_in_step("orders")
     theirs = resource_bodies.updated_body(
         resource_bodies.cluster(meta={"namespace": "other"}), status={"operator": "green"}
     )
