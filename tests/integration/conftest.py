@@ -12,12 +12,13 @@ from kazoo.client import KazooClient
 
 from conftest import BROKERS
 from integration.protected_cluster import ProtectedCluster
-from integration.write_fixtures import REPLICAS, connect_cluster
+from integration.write_fixtures import REPLICAS, InterceptingProxy, connect_cluster
 from support.builders import apply_results, plan_specs, topic_spec
 from support.cli.github_api import TOKEN, FakeGitHubApi
 from support.zookeeper.secured_server import SUPER, SecuredZooKeeper
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.model.outcome import Result
 
 _numbers = count(1)
@@ -82,6 +83,13 @@ def clusters(chroot: str) -> Iterator[dict[str, SimulatedKafka]]:
             cluster.wait_idle()
             found[name] = cluster
         yield found
+
+
+@pytest.fixture
+def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[InterceptingProxy]:
+    """A proxy that calls a hook before every request."""
+    with InterceptingProxy(zookeeper.connect) as meddler:
+        yield meddler
 
 
 @pytest.fixture

@@ -19,39 +19,34 @@ from kazoo.client import KazooClient
 
 from conftest import BROKERS
 from integration.test_terminal import typed
-from integration.write_fixtures import FIRST_TOPIC_WRITE, REPLICAS, InterceptingProxy, connect_cluster
-from support.builders import apply_results, plan_specs, topic_spec
+from integration.write_fixtures import FIRST_TOPIC_WRITE, InterceptingProxy
 from support.cli.runs import start_topiarist, write_manifests
 from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters import own_values
-from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.model.state import Freeze
 from topiarist.schema import load
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_reading_writes_nothing(
-    zookeeper: EmbeddedZooKeeper, cluster: SimulatedKafka, tmp_path: Path, number: signal.Signals
+    meddler: InterceptingProxy, cluster: SimulatedKafka, tmp_path: Path, number: signal.Signals
 ) -> None:
     """A signal before the first write ends the run at once: no write, no traceback, the exit code of the signal."""
-    between = InterceptingProxy(zookeeper.connect)
-    with between:
-        running = start_topiarist(
-            "apply", write_manifests(tmp_path, {"prod": between.through(cluster.connect)}, "orders"), "--yes"
-        )
+    running = start_topiarist(
+        "apply", write_manifests(tmp_path, {"prod": meddler.through(cluster.connect)}, "orders"), "--yes"
+    )
 
-        def interrupt(kind: str) -> bool:
-            if kind == "multiRead":
-                running.send_signal(number)
-            return kind != "multiRead"
+    def interrupt(kind: str) -> bool:
+        if kind == "multiRead":
+            running.send_signal(number)
+        return kind != "multiRead"
 
-        between.may_forward = interrupt
-        out, err = running.communicate(timeout=300)
-        assert between.writes == 0
+    meddler.may_forward = interrupt
+    out, err = running.communicate(timeout=300)
+    assert meddler.writes == 0
     assert "Traceback" not in err
     assert "Applied" not in out
     assert running.returncode in (128 + number, -number)
@@ -88,15 +83,6 @@ kind: Cluster
 metadata: {name: prod}
 spec: {clusterId: AnotherClustersId00000}
 """
-
-
-@pytest.fixture
-def ours(cluster: SimulatedKafka) -> SimulatedKafka:
-    """A cluster with a topic of ours."""
-    cluster.add_topics(Topic("orders", REPLICAS, {}))
-    with connect_cluster(cluster.connect) as port:
-        apply_results(port, plan_specs(port, topic_spec("orders")))
-    return cluster
 
 
 def words(command: str, cluster: SimulatedKafka, *more: str) -> list[str]:

@@ -14,7 +14,6 @@ from support.builders import apply_outcomes, apply_results, plan_specs, topic_sp
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result, TopicProgress
@@ -91,7 +90,7 @@ def test_a_tombstone_tells_who_deleted_and_when(ours: SimulatedKafka, client: Ka
 
 
 def test_a_look_reads_the_mark_before_the_topic(
-    ours: SimulatedKafka, zookeeper: EmbeddedZooKeeper, client: KazooClient
+    ours: SimulatedKafka, meddler: InterceptingProxy, client: KazooClient
 ) -> None:
     """If the controller finishes between the two reads, the topic is deleted or marked for deletion. It never exists
     without its request, which would mean that deletion is disabled.
@@ -109,8 +108,7 @@ def test_a_look_reads_the_mark_before_the_topic(
     client.create(MARK)
     ours.wait_idle()
     identity = str(client.get(TOPIC)[1].czxid)
-    meddler = InterceptingProxy(zookeeper.connect)
-    with meddler, connect_cluster(meddler.through(ours.connect)) as port:
+    with connect_cluster(meddler.through(ours.connect)) as port:
         assert port.poll({"orders": ()})["orders"] == TopicProgress(identity, True, (4,))
         ours.brokers[4] = ours.brokers[1]._replace(id=4)
         meddler.may_forward = finish

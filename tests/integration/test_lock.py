@@ -29,7 +29,6 @@ from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.adapters.zookeeper.write import write_context
 from topiarist.errors import Reason, TopiaristError
@@ -121,7 +120,7 @@ def test_the_lock_is_given_up_over_a_cut_connection(cluster: SimulatedKafka, pro
         assert lock_nodes(cluster) == []
 
 
-def test_our_place_is_looked_for_where_all_is_known(cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper) -> None:
+def test_our_place_is_looked_for_where_all_is_known(cluster: SimulatedKafka, meddler: InterceptingProxy) -> None:
     """After a lost answer the run may be connected to a lagging server: it sends a sync before it searches for its own
     lock node.
     """
@@ -132,7 +131,7 @@ def test_our_place_is_looked_for_where_all_is_known(cluster: SimulatedKafka, zoo
         kinds.append(kind)
         return True
 
-    with InterceptingProxy(zookeeper.connect) as meddler, connect_cluster(meddler.through(cluster.connect)) as port:
+    with connect_cluster(meddler.through(cluster.connect)) as port:
         plan = plan_specs(port, *DESIRED_SPECS)
         meddler.may_forward = note
         meddler.cut(SETUP_WRITES, CutTiming.AFTER)
@@ -217,17 +216,14 @@ def test_who_waits_keeps_its_place_over_a_cut_connection(cluster: SimulatedKafka
 
 @pytest.mark.timeout(300)  # it hangs where it is waited for what is over
 def test_who_has_gone_before_there_is_a_watch_is_not_waited_for(
-    cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper, client: KazooClient, monkeypatch: pytest.MonkeyPatch
+    cluster: SimulatedKafka, meddler: InterceptingProxy, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run gets the lock if the holder ends between the read of the queue and the watch on its node, although that
     watch never fires.
     """
     monkeypatch.setattr(write_context, "_RECHECK_INTERVAL_S", 3600.0)
     create_mixed_topics(cluster)
-    with (
-        InterceptingProxy(zookeeper.connect) as meddler,
-        connect_cluster(meddler.through(cluster.connect), lock_timeout=3600.0) as port,
-    ):
+    with connect_cluster(meddler.through(cluster.connect), lock_timeout=3600.0) as port:
         apply_results(port, plan_specs(port, topic_spec("first")))
         plan, holder = plan_specs(port, *DESIRED_SPECS), client.create("/topiarist/lock/run-", b"", sequence=True)
 
@@ -348,7 +344,7 @@ def test_an_error_that_nobody_expected_is_told_as_any_other(
 
 
 def test_a_queue_that_has_gone_is_named(
-    cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper, client: KazooClient
+    cluster: SimulatedKafka, meddler: InterceptingProxy, client: KazooClient
 ) -> None:
     """If another client deletes topiarist's nodes before the run is in the queue, the error has the path and every
     topic is reported.
@@ -360,7 +356,7 @@ def test_a_queue_that_has_gone_is_named(
             client.delete("/topiarist/lock")
         return True
 
-    with InterceptingProxy(zookeeper.connect) as meddler, connect_cluster(meddler.through(cluster.connect)) as port:
+    with connect_cluster(meddler.through(cluster.connect)) as port:
         plan = plan_specs(port, *DESIRED_SPECS)
         meddler.may_forward = take_away
         report = apply_without_hooks(port, plan)

@@ -15,7 +15,6 @@ from support.cli.runs import connect_string_of, document, run_topiarist, start_t
 from support.examples import slow_but
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 NAMES = re.compile("^([0-9a-e])  ", re.MULTILINE)
 """The heads of clusters in a plan."""
@@ -79,22 +78,20 @@ def test_an_interrupt_while_connecting_ends_the_run_at_once(
 
 @pytest.mark.slow
 def test_an_interrupt_while_sessions_end_unsays_nothing(
-    clusters: dict[str, SimulatedKafka], zookeeper: EmbeddedZooKeeper, tmp_path: Path
+    clusters: dict[str, SimulatedKafka], meddler: InterceptingProxy, tmp_path: Path
 ) -> None:
     """All is done and said when Ctrl-C comes: the run ends as it would have, and does not say that nothing was done."""
-    between = InterceptingProxy(zookeeper.connect)
-    with between:
-        folder = write_manifests(tmp_path / "all", {"a": between.through(clusters["a"].connect)}, "orders")
-        running = start_topiarist("apply", folder, "--kafka-version", "3.9", "--yes")
+    folder = write_manifests(tmp_path / "all", {"a": meddler.through(clusters["a"].connect)}, "orders")
+    running = start_topiarist("apply", folder, "--kafka-version", "3.9", "--yes")
 
-        def interrupt(kind: str) -> bool:
-            if kind == "closeSession":
-                running.send_signal(signal.SIGINT)
-                running.wait(timeout=300)
-            return True
+    def interrupt(kind: str) -> bool:
+        if kind == "closeSession":
+            running.send_signal(signal.SIGINT)
+            running.wait(timeout=300)
+        return True
 
-        between.may_forward = interrupt
-        out, err = running.communicate(timeout=300)
+    meddler.may_forward = interrupt
+    out, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (0, "")
     assert "Applied: 1 done." in out
 

@@ -19,14 +19,13 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from integration.test_apply import lines
 from integration.test_terminal import typed
-from integration.write_fixtures import InterceptingProxy, connect_cluster
+from integration.write_fixtures import InterceptingProxy, connect_cluster, lock_nodes
 from support.builders import apply_results, plan_specs, topic_spec
 from support.cli.runs import document, run_topiarist, start_topiarist
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import topics as topics_
 from topiarist.adapters.zookeeper.write import write_context
 from topiarist.model.outcome import FINISHED, Outcome, Result, evaluate_progress, partitions_to_initialize
@@ -233,7 +232,7 @@ def paced(connect: str, path: Path, *more: str) -> list[str | Path]:
 
 @pytest.mark.slow
 def test_never_more_is_ahead_of_the_controller_than_was_said(
-    cluster: SimulatedKafka, client: KazooClient, zookeeper: EmbeddedZooKeeper, tmp_path: Path
+    cluster: SimulatedKafka, client: KazooClient, meddler: InterceptingProxy, tmp_path: Path
 ) -> None:
     """The number of uninitialized replicas never exceeds the limit before any transaction, and at the end everything is
     written and initialized.
@@ -245,9 +244,8 @@ def test_never_more_is_ahead_of_the_controller_than_was_said(
             most.append(max(ahead(client).values(), default=0))
         return True
 
-    with InterceptingProxy(zookeeper.connect) as meddler:
-        meddler.may_forward = look
-        done = run_topiarist(*paced(meddler.through(cluster.connect), folder(tmp_path, *NAMES)))
+    meddler.may_forward = look
+    done = run_topiarist(*paced(meddler.through(cluster.connect), folder(tmp_path, *NAMES)))
     assert (done.code, len(most)) == (0, 40)
     assert max(most) < AHEAD
     assert done.err.endswith("40 topics initialized by the controller\n")
@@ -307,23 +305,18 @@ def topics(cluster: SimulatedKafka) -> list[str]:
     return sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect)))
 
 
-def locks(cluster: SimulatedKafka) -> list[str]:
-    """Return the nodes of all runs that hold or request the lock."""
-    return [path for path in write_checker.read_nodes(cluster.connect) if path.startswith("/topiarist/lock/")]
-
-
 @pytest.mark.slow
 def test_an_interrupt_while_it_is_held_back_ends_the_run(cluster: SimulatedKafka, held: Held) -> None:
     """An interrupt ends a paced run: written changes stay, the rest is not sent, and the lock, held until then, is
     free.
     """
-    assert len(locks(cluster)) == 1
+    assert len(lock_nodes(cluster)) == 1
     held.running.send_signal(signal.SIGINT)
     code, out, err = held.ended()
     assert code == 130
     assert f"Applied: {held.written} done, {40 - held.written} skipped." in out
     assert f"no longer waiting for {held.written} topics: the controller continues" in err
-    assert (topics(cluster), locks(cluster)) == (NAMES[: held.written], [])
+    assert (topics(cluster), lock_nodes(cluster)) == (NAMES[: held.written], [])
     results, summary = report(held.report)
     assert Counter(map(tuple, results.values())) == {("done",): held.written, ("skipped",): 40 - held.written}
     assert summary["exit"] == 130
@@ -340,7 +333,7 @@ def test_a_controller_that_does_nothing_ends_the_run(cluster: SimulatedKafka, tm
     there = len(topics(cluster))
     assert f"Applied: {there} pending, {40 - there} skipped." in done.out
     assert "error: the controller has made no progress for 0.5 s: nothing more is sent" in done.err
-    assert locks(cluster) == []
+    assert lock_nodes(cluster) == []
     results, summary = report(path)
     assert Counter(map(tuple, results.values())) == {("done", "pending"): there, ("skipped",): 40 - there}
     assert (summary["errors"], summary["exit"]) == (["NotInitialized"], 1)

@@ -411,7 +411,7 @@ def between(meddler: InterceptingProxy, kind: str, moment: int, act: Callable[[]
 
 
 def test_a_takeover_in_the_middle_is_seen_or_fails_the_check_of_the_epoch(
-    still: KazooClient, zookeeper: EmbeddedZooKeeper
+    still: KazooClient, meddler: InterceptingProxy
 ) -> None:
     """With a controller failover between any two nodes of the head, a state without a write block never has the epoch
     of the new controller.
@@ -426,10 +426,7 @@ def test_a_takeover_in_the_middle_is_seen_or_fails_the_check_of_the_epoch(
         both.commit()
 
     gates = set()
-    with (
-        InterceptingProxy(zookeeper.connect) as meddler,
-        opened(meddler.through(connect_of(still)), multiread=False) as session,
-    ):
+    with opened(meddler.through(connect_of(still)), multiread=False) as session:
         read_metadata(session)
         for moment in range(meddler.requests["getData"]):
             still.set(paths.CONTROLLER, old)
@@ -443,16 +440,13 @@ def test_a_takeover_in_the_middle_is_seen_or_fails_the_check_of_the_epoch(
 
 
 def test_a_topic_that_is_made_in_the_middle_has_not_lost_its_topic(
-    still: KazooClient, zookeeper: EmbeddedZooKeeper
+    still: KazooClient, meddler: InterceptingProxy
 ) -> None:
     """With a creation between any two lists of the head, no record is read without the topic of the same
     transaction.
     """
     put(still, paths.RECORDS, b"")
-    with (
-        InterceptingProxy(zookeeper.connect) as meddler,
-        opened(meddler.through(connect_of(still)), multiread=False) as session,
-    ):
+    with opened(meddler.through(connect_of(still)), multiread=False) as session:
         read_metadata(session)
         for moment in range(meddler.requests["getChildren"]):
 
@@ -468,7 +462,7 @@ def test_a_topic_that_is_made_in_the_middle_has_not_lost_its_topic(
             assert {*head.record_names} <= {*head.topic_names}, moment
 
 
-def test_a_server_that_lags_catches_up_before_it_is_read(still: KazooClient, zookeeper: EmbeddedZooKeeper) -> None:
+def test_a_server_that_lags_catches_up_before_it_is_read(still: KazooClient, meddler: InterceptingProxy) -> None:
     """A sync precedes every read of the cluster as a whole, the first and each later one."""
     seen: list[str] = []
 
@@ -476,10 +470,7 @@ def test_a_server_that_lags_catches_up_before_it_is_read(still: KazooClient, zoo
         seen.append(kind)
         return True
 
-    with (
-        InterceptingProxy(zookeeper.connect) as meddler,
-        opened(meddler.through(connect_of(still)), multiread=True) as session,
-    ):
+    with opened(meddler.through(connect_of(still)), multiread=True) as session:
         meddler.may_forward = note
         head = read_metadata(session)
         assert seen[:2] == ["sync", "multiRead"]

@@ -6,7 +6,6 @@ After every write an independent reader, which shares no code with the product, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -77,12 +76,11 @@ def test_one_transaction_for_each_topic(cluster: SimulatedKafka, proxy: Proxy) -
 
 
 @pytest.mark.slow
-def test_no_more_is_under_way_than_keeps_a_server_busy(cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper) -> None:
+def test_no_more_is_under_way_than_keeps_a_server_busy(cluster: SimulatedKafka, meddler: InterceptingProxy) -> None:
     """The number of requests in flight is limited, regardless of the number of topics and the latency, because requests
     of other clients wait behind them.
     """
     under_way = []
-    meddler = InterceptingProxy(zookeeper.connect)
 
     def look(kind: str) -> bool:
         if kind == "multi":
@@ -90,19 +88,11 @@ def test_no_more_is_under_way_than_keeps_a_server_busy(cluster: SimulatedKafka, 
         return True
 
     meddler.delay = 0.05
-    with meddler, connect_cluster(meddler.through(cluster.connect)) as port:
+    with connect_cluster(meddler.through(cluster.connect)) as port:
         plan = plan_specs(port, *(topic_spec(f"topic-{number}", partitions=1) for number in range(BATCH_SIZE)))
         meddler.may_forward = look
         assert set(apply_results(port, plan).values()) == {Result.DONE}
     assert MAX_IN_FLIGHT // 2 < max(under_way) <= MAX_IN_FLIGHT
-
-
-@pytest.fixture
-def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[InterceptingProxy]:
-    """A proxy that calls a hook before every request."""
-    between = InterceptingProxy(zookeeper.connect)
-    with between:
-        yield between
 
 
 @pytest.fixture
