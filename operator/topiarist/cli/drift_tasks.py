@@ -170,7 +170,7 @@ def _fix_manifests(given: Any, settings: Settings, rows: Sequence[FindingRow]) -
     from topiarist.drift.exceptions import find_unjudged_topics
     from topiarist.drift.repair import edit_manifests
 
-    if given.write and "-" in settings.paths:
+    if given.write and "-" in (*settings.paths, *settings.clusters):
         raise click.UsageError("--write edits files: give the files or folders of the manifests in place of -")
     # The other clusters of a topic decide whether a value can be set where it is, also if --cluster selects one.
     inputs = _load(replace(settings, cluster=None), offline=True)
@@ -240,14 +240,14 @@ def _address_words(settings: Settings) -> list[str]:
 
 def _document_words(settings: Settings) -> list[str]:
     version = _named("--kafka-version", format_version(settings.kafka_version)) if settings.kafka_version else ()
-    clusters = (*_named("--clusters", *settings.clusters), *_named("--platform", *settings.platform))
-    return [*_path_words(settings), *clusters, *version, *project_words()]
+    clusters = (*_named("--clusters", *_reusable(settings.clusters)), *_named("--platform", *settings.platform))
+    return [*_reusable(settings.paths), *clusters, *version, *project_words()]
 
 
-def _path_words(settings: Settings) -> list[str]:
+def _reusable(paths: Sequence[str]) -> list[str]:
     from topiarist.drift.rows import STDIN_PLACEHOLDER
 
-    return [STDIN_PLACEHOLDER if path == "-" else path for path in settings.paths]
+    return [STDIN_PLACEHOLDER if path == "-" else path for path in paths]
 
 
 def _owner_words(settings: Settings) -> list[str]:
@@ -258,7 +258,8 @@ def _owner_words(settings: Settings) -> list[str]:
 def words_of(given: Any, settings: Settings) -> Sequence[Sequence[str]]:
     """Return the fields of ``RowWords``: paths and options of the run for the commands that its report prints."""
     snapshots, addresses = _named("--snapshot", *_readable_snapshots(given)), _address_words(settings)
-    clusters = [*_path_words(settings), *_named("--clusters", *settings.clusters, *settings.platform), *project_words()]
+    platform = _named("--clusters", *_reusable(settings.clusters), *settings.platform)
+    clusters = [*_reusable(settings.paths), *platform, *project_words()]
     documents = _document_words(settings)
     return [*documents, *addresses, *snapshots], [*clusters, *addresses], documents, _owner_words(settings)
 
@@ -404,7 +405,9 @@ def _find_cluster(name: str, desired: Desired | None) -> ClusterSpec:
         return ClusterSpec(name)
     if name not in desired.clusters:
         message = f"--between: found no Cluster document named {quote(name)}"
-        raise TopiaristError(Reason.WRONG_USAGE, message, f"the documents are {', '.join(sorted(desired.clusters))}")
+        known = ", ".join(sorted(filter(None, desired.clusters)))
+        hint = f"the documents are {known}" if known else "give the Cluster documents with --clusters"
+        raise TopiaristError(Reason.WRONG_USAGE, message, hint)
     return desired.clusters[name]
 
 

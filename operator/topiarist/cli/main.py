@@ -255,6 +255,14 @@ def run(arguments: list[str]) -> int:
     except TopiaristError as error:
         terminal.print_error(error)
         code = error.reason.exit_code
+    except FileNotFoundError:
+        try:
+            os.getcwd()  # noqa: PTH109
+        except FileNotFoundError:  # a relative path leads nowhere
+            terminal.log("error: the working folder was deleted: change to another one")
+            code = Exit.ERROR
+        else:
+            raise
     return int(code or Exit.DONE)
 
 

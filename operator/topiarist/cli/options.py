@@ -182,7 +182,10 @@ _path_option = partial(_env_option, type=click.Path(), metavar="PATH")
 
 paths = argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]...")
 _clusters_option = _path_option(
-    "--clusters", "Read Cluster documents from this file or folder too. Can be repeated.", multiple=True
+    "--clusters",
+    "Read Cluster documents from this file or folder too. Can be repeated.",
+    multiple=True,
+    type=click.Path(allow_dash=True),
 )
 color = _env_option(
     "--color",

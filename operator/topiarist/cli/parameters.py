@@ -233,11 +233,14 @@ class NonBlankOption(click.Option):
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Convert the value to the option's type.
 
-        Raises ``click.BadParameter`` if the value, or an element of it, is blank.
+        Raises ``click.BadParameter`` if the value, or an element of it, is blank, or a ``-`` in place of a file.
         """
         given = self.name and ctx.get_parameter_source(self.name) in EXPLICIT_SOURCES
-        if given and any(isinstance(part, str) and not part.strip() for part in _as_sequence(value)):
+        parts = _as_sequence(value) if given else ()
+        if any(isinstance(part, str) and not part.strip() for part in parts):
             raise click.BadParameter("found an empty value: leave the option out, or give it a value", ctx, self)
+        if "-" in parts and isinstance(self.type, click.Path) and not self.type.allow_dash:
+            raise click.BadParameter('found "-", wanted a file or a folder: one of this name is ./-', ctx, self)
         return super().type_cast_value(ctx, value)
 
 

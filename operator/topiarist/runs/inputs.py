@@ -439,7 +439,7 @@ def require_addresses(clusters: Mapping[str, ClusterSpec], settings: RunSettings
 def _load(settings: RunSettings, listener: RunListener, *, offline: bool) -> Documents:
     """Return the documents of the paths, and the clusters of the run."""
     paths = (*settings.paths, *settings.clusters)
-    stdin = sys.stdin.buffer if listener.owns_process and "-" in settings.paths else None
+    stdin = sys.stdin.buffer if listener.owns_process and "-" in paths else None
     loaded = loader.load_manifests(paths, stdin, may_fork=listener.owns_process)
     loaded = load_with_platform(loaded, settings, listener)
     try:
@@ -568,8 +568,6 @@ def load_with_platform(loaded: loader.Loaded, settings: RunSettings, listener: R
         return loaded
     if settings.clusters:
         raise WrongSettings("--clusters cannot be combined with --platform: give its files with --platform")
-    if "-" in settings.platform:
-        raise WrongSettings("--platform: wanted a file or a folder, not standard input")
     platform = loader.load_manifests(settings.platform)
     platform_documents = [manifest for manifest in platform.manifests if manifest.kind != "Topic"]
     restricts = any(manifest.kind in ("Cluster", "Policy") for manifest in platform_documents)

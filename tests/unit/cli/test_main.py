@@ -219,3 +219,16 @@ def test_a_plan_may_be_saved_beside_manifests(tmp_path: Path, monkeypatch: pytes
     """A file that is no manifest by its name may be in their folder; the error is that there is no manifest."""
     monkeypatch.chdir(tmp_path)
     assert "name another file" not in run_topiarist("plan", ".", "--out", "plan.json", "--page", "plan.html").err
+
+
+@pytest.mark.parametrize("words", ["init", "validate {} --format sarif", "plan {} --out plan.json", "drift --demo new"])
+def test_a_deleted_working_folder_is_an_error(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job may remove the folder it runs in: what needs it says so, in place of a traceback."""
+    (tmp_path / "topics.yaml").touch()
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert run(words.format(tmp_path / "topics.yaml").split()) == 1
+    assert "error: the working folder was deleted: change to another one" in capsys.readouterr().err

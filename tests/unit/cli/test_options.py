@@ -157,6 +157,19 @@ def test_no_path_is_empty(name: str, capsys: pytest.CaptureFixture[str]) -> None
         assert "found an empty value" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_option_makes_a_file_with_the_name_of_a_stream(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A ``-`` is standard input or output; where an option takes neither, it is a usage error and no file."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    for param in command.params:
+        if isinstance(param, click.Option) and isinstance(param.type, click.Path) and not param.type.allow_dash:
+            flag = max(param.opts, key=len)
+            words = REQUIRED.get(name, [])
+            assert run([name, f"{flag}=-", *(words if flag not in words else ())]) == Exit.USAGE
+            assert f"Invalid value for '{flag}': found \"-\", wanted a file or a folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "value", ["DataLoss=", "DataLoss=,", "DataLoss=a,,b", "DataLoss=a,", "DataLoss= ", "DataLoss=a b"]
 )
@@ -296,6 +309,7 @@ def test_a_time_limit_is_a_finite_number(
         (("apply", "topics", "--yes", "--wait-timeout", "600"), "--wait-timeout is for --wait"),
         (("apply", "topics", "--yes", "--max-inflight-replicas", "9"), "--max-inflight-replicas is for --wait"),
         (("init", "topics", "--cluster", "prod"), "--cluster is for an export: give --bootstrap-servers"),
+        (("upgrade-check", "topics", "--offline", "--zookeeper", "zk:2181"), "--zookeeper is not for --offline"),
         (("init", "topics", "--no-units"), "--units/--no-units is for an export: give --bootstrap-servers"),
     ],
 )

@@ -95,16 +95,10 @@ def test_what_is_wrong_in_a_platform_is_a_error(tmp_path: Path, branch: Path) ->
     assert [diagnostic.location.file for diagnostic in found.errors] == [str(tmp_path / "platform.yaml")]
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        (RunSettings(platform=("x",), clusters=("y",)), "--clusters cannot be combined with --platform"),
-        (RunSettings(platform=("-",)), "wanted a file or a folder, not standard input"),
-    ],
-)
-def test_what_does_not_go_with_a_platform(branch: Path, settings: RunSettings, words: str) -> None:
+def test_what_does_not_go_with_a_platform(branch: Path) -> None:
     """A platform is the only source of Clusters, and a branch must not be able to write to it."""
-    with pytest.raises(TopiaristError, match=words):
+    settings = RunSettings(platform=("x",), clusters=("y",))
+    with pytest.raises(TopiaristError, match="--clusters cannot be combined with --platform"):
         load_with_platform(loader.load_manifests([str(branch)]), settings)
 
 

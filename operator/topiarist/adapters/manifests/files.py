@@ -65,7 +65,7 @@ def read_files(paths: Iterable[str], stdin: BinaryIO | None = None) -> Iterator[
     files of a folder that look like manifests but have another suffix, are ``IgnoredPath`` values.
     """
     walk = _FileWalker()
-    for path in paths:
+    for path in dict.fromkeys(paths):
         if path != "-":
             yield from walk.walk_path(path)
         elif stdin is not None:

@@ -78,7 +78,7 @@ With --exit-code also: 3 with --check if topics differ; 4 if anything was left o
 @options.option(
     "--check",
     multiple=True,
-    type=click.Path(),
+    type=click.Path(allow_dash=True),
     metavar="PATH",
     help="Print where the topics differ from these manifests and their Clusters, and no manifests. Can be repeated.",
 )

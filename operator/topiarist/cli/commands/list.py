@@ -13,6 +13,7 @@ import click
 from msgspec.structs import replace
 
 from topiarist.cli import formats, options, terminal
+from topiarist.cli.parameters import reject_options
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.inspection.list import STATE_NAMES, RowFilter, TopicFlag, TopicList, all_topic_names, build_rows
@@ -72,8 +73,11 @@ def upgrade_check_command(target: KafkaVersion, offline: bool, use_exit_code: bo
     the manifests are checked too, and each finding has its location. Writes nothing: read-only credentials are enough.
     """
     settings = options.build_settings(values)
-    if offline and (not settings.paths or settings.snapshot):
-        raise click.UsageError("--offline checks manifests alone: give their files or folders, and no --snapshot")
+    if offline:
+        unused = ("snapshot", "bootstrap_servers", "zookeeper", "connect_timeout")
+        reject_options(unused, "not for --offline, which checks manifests alone")
+        if not settings.paths:
+            raise click.UsageError("--offline checks manifests alone: give their files or folders")
     reports, code = _check_offline(settings, target) if offline else _check_clusters(settings, target)
     if reports or form != "text":
         terminal.print_result(formats.UPGRADE_FORMATS[form](reports, target, settings))

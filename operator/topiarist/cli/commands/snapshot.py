@@ -41,7 +41,7 @@ Exit codes: 0 all clusters saved; 1 error; 2 usage error.
 @options.option(
     "--out",
     default=STDOUT,
-    type=click.Path(),
+    type=click.Path(allow_dash=True),
     metavar="FOLDER",
     help="Folder for one file CLUSTER.jsonl per cluster. Default: standard output, for a single cluster.",
 )
