@@ -226,12 +226,15 @@ class InvalidManifests(TopiaristError):
     """An error for invalid manifests.
 
     ``errors`` are the diagnostics, sorted by location; ``suppressed_count`` is the number of errors that are only
-    counted.
+    counted. ``warnings`` were found beside them.
     """
 
-    def __init__(self, errors: Sequence[Diagnostic], suppressed_count: int = 0) -> None:
+    def __init__(
+        self, errors: Sequence[Diagnostic], suppressed_count: int = 0, warnings: Sequence[Diagnostic] = ()
+    ) -> None:
         self.errors = sorted(errors)
         self.suppressed_count = suppressed_count
+        self.warnings = warnings
         super().__init__(Reason.INVALID_MANIFEST, "\n".join(map(str, self.errors)))
 
 

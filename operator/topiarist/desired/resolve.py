@@ -280,7 +280,7 @@ def resolve(
     ``only_cluster`` restricts the run to one cluster, which must be in ``clusters``. With ``require_cluster_documents``
     a topic that names a cluster without a document is an error. Without it, each such cluster is a warning that names
     the checks that were left out (``unchecked_parts``). ``invalid_clusters`` are clusters with an invalid document,
-    which stops the run: errors that only follow from the invalid document are not reported.
+    which stops the run: errors and warnings that may only follow from the invalid document are not reported.
     """
     active = {only_cluster: clusters[only_cluster]} if only_cluster is not None else clusters
     grouper = shared_specs.SpecGrouper(active)
@@ -300,8 +300,9 @@ def resolve(
     errors.extend(co_partition_errors(grouper.groups, active))
     for manifest in topics:
         warnings.extend(_unused_override_warnings(manifest, clusters, require_cluster_documents))
-    warnings.extend(_unused_exclusion_warnings(grouper.specs))
-    warnings.extend(resolver.unchecked_cluster_warnings(unchecked_parts))
+    if not invalid_clusters:
+        warnings.extend(_unused_exclusion_warnings(grouper.specs))
+        warnings.extend(resolver.unchecked_cluster_warnings(unchecked_parts))
     for cluster in active.values():
         errors.extend(cluster_errors(cluster))
         warnings.extend(cluster_warnings(cluster))

@@ -9,7 +9,7 @@ refusal. A policy never adds a change. ``runs.inputs`` and the operator's ``poli
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -254,14 +254,17 @@ def evaluate_policies(
     evaluator: PolicyEvaluator,
     *,
     validate_only: bool,
+    invalid_clusters: Collection[str] = (),
 ) -> PolicyResult:
     """Evaluate the rules about topics for every topic of ``desired``.
 
-    ``clusters`` are all clusters that the run knows, including those that its options exclude. With ``validate_only``
+    ``clusters`` are all clusters that the run knows, including those that its options exclude. Beside
+    ``invalid_clusters`` no policy is called unused: it may be for one of them. With ``validate_only``
     no plan follows, so a denial is an error and a warning is a warning.
     """
     evaluator.evaluate(desired)
-    diagnostics, warnings = [*evaluator.errors()], [*_unused_policy_warnings(policies, clusters)]
+    diagnostics = [*evaluator.errors()]
+    warnings = [] if invalid_clusters else [*_unused_policy_warnings(policies, clusters)]
     if validate_only:
         diagnostics += evaluator.diagnostics(deny=True)
         warnings += evaluator.diagnostics(deny=False)

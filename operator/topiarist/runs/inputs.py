@@ -120,9 +120,11 @@ class Documents(Struct):
         return desired
 
 
-def _make_error(loaded: Loaded, errors: Iterable[Diagnostic]) -> InvalidManifests:
+def _make_error(
+    loaded: Loaded, errors: Iterable[Diagnostic], warnings: Sequence[Diagnostic] = ()
+) -> InvalidManifests:
     """Return an error of the loaded documents, with the number of errors beyond those that are shown."""
-    return InvalidManifests([*errors], loaded.suppressed_count)
+    return InvalidManifests([*errors], loaded.suppressed_count, warnings)
 
 
 def _find_by_source(loaded: Loaded, errors: Iterable[Diagnostic]) -> Iterable[tuple[int, InvalidDocument]]:
@@ -239,7 +241,7 @@ def load_manifests(
             listener.on_error(_make_error(loaded, left_out))
     else:
         desired = resolve_documents()
-    result = _evaluate_policies(policies, desired, documents.clusters, validate_only=offline)
+    result = _evaluate_policies(policies, desired, documents, validate_only=offline)
     limits = LimitFilter(policies, desired)  # all topics count, also those that the run does not select
     found = [*_judge(documents, desired, settings, offline=offline)]
     found += [*_at(_Level.ERROR, result.errors), *_at(_Level.WARNING, result.warnings)]
@@ -248,13 +250,13 @@ def load_manifests(
         found += _at(_Level.WARNING, _find_unmatched_clusters(documents))
     _report_foreign(loaded, listener)
     errors = {each for level, each in found if level is _Level.ERROR}
-    warnings = {each for level, each in found if level is _Level.FILE or not errors}
+    warnings = sorted({each for level, each in found if level is _Level.WARNING})
     if not errors:
         _report_ignored_topics(desired, settings, listener)
-    listener.on_warnings(sorted(warnings))
+    listener.on_warnings(warnings)
     if errors:
-        raise _make_error(loaded, errors)
-    desired = replace(desired, warnings=tuple(sorted(warnings)))
+        raise _make_error(loaded, errors, warnings)
+    desired = replace(desired, warnings=tuple(warnings))
     if settings.selection.text:
         desired = _select_topics(desired, settings, listener)
     return RunInputs(
@@ -270,10 +272,9 @@ def load_manifests(
 
 
 class _Level(Enum):
-    """The weight of a diagnostic of the inputs; those of ``FILE`` are warnings that are shown beside errors too."""
+    """The weight of a diagnostic of the inputs."""
 
     ERROR = "error"
-    FILE = "file"
     WARNING = "warning"
 
 
@@ -291,11 +292,12 @@ def _judge(documents: Documents, desired: Desired, settings: RunSettings, *, off
     if not offline and not settings.snapshot:
         yield from _at(_Level.ERROR, _find_missing_addresses(desired.targeted_clusters))
     place = None
-    if not documents.topics and not documents.loaded.invalid_documents:
+    is_read = not documents.loaded.invalid_documents and (settings.require_topics or not documents.errors)
+    if is_read and not documents.topics:
         no_topic = _make_no_topic_warning(settings.paths)
         place = no_topic.location
         yield (_Level.ERROR if settings.require_topics else _Level.WARNING), no_topic
-    yield from _at(_Level.FILE, (each for each in documents.loaded.warnings if each.location != place))
+    yield from _at(_Level.WARNING, (each for each in documents.loaded.warnings if each.location != place))
 
 
 def _judge_limits(limits: LimitFilter) -> Iterator[_Judged]:
@@ -367,7 +369,7 @@ def _find_cluster_patterns(manifest: Manifest) -> Iterator[tuple[tuple[str | int
 
 
 def _evaluate_policies(
-    policies: Sequence[Policy], desired: Desired, clusters: Mapping[str, ClusterSpec], *, validate_only: bool
+    policies: Sequence[Policy], desired: Desired, documents: Documents, *, validate_only: bool
 ) -> PolicyResult:
     if not policies:
         return PolicyResult()
@@ -379,9 +381,10 @@ def _evaluate_policies(
     return evaluate_policies(
         desired,
         policies,
-        clusters,
+        documents.clusters,
         PolicyEvaluator(policies, loader.read_annotations, rule_evaluator),
         validate_only=validate_only,
+        invalid_clusters=documents.invalid_clusters,
     )
 
 
@@ -401,9 +404,9 @@ def load_clusters(settings: RunSettings, listener: RunListener = SILENT) -> Mapp
     clusters = documents.clusters
     chosen = clusters if settings.cluster is None else {settings.cluster: clusters[settings.cluster]}
     missing_addresses = () if settings.snapshot else _find_missing_addresses(chosen)
+    listener.on_warnings(documents.loaded.warnings)
     if errors := {*documents.errors, *missing_addresses}:
         raise _make_error(documents.loaded, errors)
-    listener.on_warnings(documents.loaded.warnings)
     return chosen
 
 

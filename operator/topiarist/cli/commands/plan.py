@@ -46,7 +46,7 @@ def validate_command(form: str, **values: Any) -> None:
     except InvalidManifests as error:
         if form == "text":
             raise
-        terminal.print_result(formats.format_diagnostics(form, error.errors, (), error.suppressed_count))
+        terminal.print_result(formats.format_diagnostics(form, error.errors, error.warnings, error.suppressed_count))
         raise click.exceptions.Exit(int(error.reason.exit_code)) from None
     if form != "text":
         terminal.print_result(formats.format_diagnostics(form, (), desired.warnings))
@@ -143,11 +143,12 @@ def command(form: str, out: str | None, page: str | None, junit: str | None, exi
     try:
         inputs = load_manifests(settings, listener)
     except InvalidManifests as error:
+        found = error.errors, error.warnings, error.suppressed_count
         if form in formats.COMMENT_FORMATS:
             # Reviewers do not see stderr, so print the errors to stdout in the format of the comment.
-            terminal.print_result(formats.format_diagnostics(form, error.errors, (), error.suppressed_count))
+            terminal.print_result(formats.format_diagnostics(form, *found))
         if junit is not None:
-            _write(junit, formats.format_diagnostics("junit", error.errors, (), error.suppressed_count))
+            _write(junit, formats.format_diagnostics("junit", *found))
         raise
     with ClusterSessions(inputs.desired.targeted_clusters, settings, listener, keep_open=False) as fleet:
         plans = [
