@@ -16,7 +16,7 @@ from topiarist.adapters.kafka_admin.connection.connection import Disconnected, U
 from topiarist.adapters.kafka_admin.connection.session import AnswerCache, Session
 from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities, find_mode
-from topiarist.adapters.kafka_admin.read.configs import read_static_settings
+from topiarist.adapters.kafka_admin.read.configs import read_overrides, read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.state import REMEDY_NO_RECORDS, RecordsView, read_capabilities, read_state
 from topiarist.adapters.kafka_admin.read.sync import read_quorum, sync, sync_to_read
@@ -29,10 +29,10 @@ from topiarist.adapters.kafka_admin.records.codec import (
     resolve,
 )
 from topiarist.adapters.kafka_admin.records.run import ClusterView, LeftRecordsCheck, RecordsRun, check_left_records
-from topiarist.adapters.kafka_admin.records.topic import describe_second_records
+from topiarist.adapters.kafka_admin.records.topic import describe_second_records, find_records_topics
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
-from topiarist.model.access import DEFAULT_RECORDS_TOPIC, KafkaAccess
+from topiarist.model.access import KafkaAccess
 from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
 from topiarist.model.plan import Issue, Plan
@@ -72,9 +72,8 @@ _RECORDS_UNREADABLE = frozenset(
 MESSAGE_NO_RECORDS = "a freeze is kept in the records, and this cluster keeps none (spec.kafka.records: None)"
 HINT_KEEP_RECORDS = "remove records: None if the brokers carry out transactions and compaction"
 MESSAGE_HAS_RECORDS = (
-    f"spec.kafka.records is None, and the cluster has the topic {DEFAULT_RECORDS_TOPIC.name}: other runs may keep"
-    " owners, a lock and a freeze there, which this run would ignore. Remove records: None; or delete that topic, if no"
-    " run needs it"
+    "spec.kafka.records is None, and the cluster has the topic {}: other runs may keep owners, a lock and a freeze"
+    " there, which this run would ignore. Remove records: None; or delete that topic, if no run needs it"
 )
 
 
@@ -155,8 +154,8 @@ class KafkaCluster(Closable):
         defaults = {**state.broker_defaults, **self._read_transaction_settings(state)}
         state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id, broker_defaults=defaults)
         state = self._add_left_records(state, records)
-        if records.meta is None and self._records_topic.name != DEFAULT_RECORDS_TOPIC.name:
-            state = _block_beside_records(state, describe_second_records(self._records_topic))
+        if records.meta is None:
+            state = _block_beside_records(state, describe_second_records(self._records_topic, _find_records_of(state)))
         return state
 
     def _read_beside_records(self, error: TopiaristError) -> ClusterState:
@@ -178,7 +177,9 @@ class KafkaCluster(Closable):
     def _read_without_records(self) -> ClusterState:
         """Read a cluster that keeps no records; nothing may be written while it has some after all."""
         self._previous = read_state(self._session, RecordsView(are_kept=False), self._previous)
-        return _block_beside_records(self._add_left_records(self._previous, Records()), MESSAGE_HAS_RECORDS)
+        state = self._add_left_records(self._previous, Records())
+        found = _find_records_of(state)
+        return _block_beside_records(state, MESSAGE_HAS_RECORDS.format(found[0]) if found else "")
 
     def _add_left_records(self, state: ClusterState, records: Records) -> ClusterState:
         """Return the state with what ZooKeeper holds of topiarist."""
@@ -433,10 +434,16 @@ class KafkaCluster(Closable):
                 self._require_moved,
                 self._on_notice,
                 self._session.answers,
+                self._find_records_topics,
             ),
             topic=self._records_topic._replace(known_id=self._records_topic_id),
             lock_timeout=self._lock_timeout,
         )
+
+    def _find_records_topics(self) -> Collection[str]:
+        connection = self._session.any_broker()
+        names = sorted(read_metadata(connection).topics)
+        return find_records_topics(read_overrides(self._session, connection, names))
 
     def _move_reader(self) -> MoveReader:
         from topiarist.adapters.kafka_admin.moves.look import MoveReader
@@ -451,10 +458,13 @@ class KafkaCluster(Closable):
             return None
 
 
+def _find_records_of(state: ClusterState) -> Sequence[str]:
+    return find_records_topics({**state.topic_errors, **{name: each.config for name, each in state.topics.items()}})
+
+
 def _block_beside_records(state: ClusterState, message: str) -> ClusterState:
-    """Return the state with a write block if the usual topic of records exists, unless it has another one."""
-    name = DEFAULT_RECORDS_TOPIC.name
-    if (name in state.topics or name in state.topic_errors) and state.write_block.reason is None:
+    """Return the state with a write block if there is a message, unless it has another one."""
+    if message and state.write_block.reason is None:
         return replace(state, write_block=WriteBlock(Reason.RECORDS_LOST, message))
     return state
 

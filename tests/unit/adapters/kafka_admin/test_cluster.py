@@ -598,7 +598,7 @@ def test_a_topic_of_records_blocks_runs_without_records(kafka: FakeKafka, monkey
     """Other runs may keep a lock there, even if it is hidden. No freeze and no move is kept without records."""
     cluster, moving = without_records(kafka), Plan("prod", "")
     state = cluster.read()
-    blocked = WriteBlock(Reason.RECORDS_LOST, MESSAGE_HAS_RECORDS)
+    blocked = WriteBlock(Reason.RECORDS_LOST, MESSAGE_HAS_RECORDS.format(RECORDS))
     assert state.write_block == blocked
     assert not any(topic.record for topic in state.topics.values())
     assert cluster.clear_moves() is None
@@ -620,24 +620,54 @@ def test_a_topic_of_records_blocks_runs_without_records(kafka: FakeKafka, monkey
     assert cluster.read().write_block == frozen
 
 
-def test_records_do_not_begin_in_a_second_topic(kafka: FakeKafka) -> None:
-    """A plan has a write block, and a freeze is refused, before a topic is made or used; not without the first one."""
-    kafka.access = replace(kafka.access, records=RecordsTopic("team-records"))
+@pytest.mark.parametrize(
+    ("first", "second", "remedy"),
+    [
+        (RECORDS, "team-records", f"Remove spec.kafka.records.topic; or delete {RECORDS}"),
+        ("team-records", RECORDS, "Set spec.kafka.records.topic: team-records; or delete team-records"),
+        ("team-records", "other", "Set spec.kafka.records.topic: team-records; or delete team-records"),
+    ],
+)
+def test_records_do_not_begin_in_a_second_topic(first: str, second: str, remedy: str) -> None:
+    """A plan has a write block, and no run writes or fences the live one, also if the second topic exists, empty."""
+    kafka = FakeKafka()
+    kafka.access = replace(kafka.access, records=RecordsTopic(first))
+    plan = kafka.plan(*BEFORE)
+    live = kafka.open()._open_records()
+    live.acquire()
+    live.commit({}, hold=True)
+    kafka.access = replace(kafka.access, records=RecordsTopic(second))
     for is_made in (False, True):
         if is_made:
-            kafka.cluster.add("team-records", (1, 2, 3), **{"cleanup.policy": "compact"})
-        cluster, before = kafka.open(), set(kafka.cluster.topics)
-        block = cluster.read().write_block
+            kafka.cluster.add(second, (1, 2, 3), **{"cleanup.policy": "compact"})
+        before = set(kafka.cluster.topics)
+        block = kafka.open().read().write_block
         assert block.reason is Reason.RECORDS_LOST
-        assert "Remove spec.kafka.records.topic; or delete __topiarist" in block.message
-        with pytest.raises(TopiaristError) as caught:
-            cluster.set_freeze(ADA, by="ada", force=False)
-        assert (caught.value.reason, caught.value.message) == (Reason.RECORDS_LOST, block.message)
+        assert remedy in block.message
+        for write in (
+            lambda cluster: cluster.set_freeze(ADA, by="ada", force=False),
+            KafkaCluster.prepare_records,
+            lambda cluster: [*cluster.apply(plan, lambda: False)],
+        ):
+            with pytest.raises(TopiaristError) as caught:
+                write(kafka.open())
+            assert (caught.value.reason, caught.value.message) == (Reason.RECORDS_LOST, block.message)
         assert set(kafka.cluster.topics) == before
-    del kafka.cluster.topics[RECORDS]
+        live.require_fence()
+    assert kafka._logs[kafka.cluster.topics[second].id].end == 0
+    del kafka.cluster.topics[first]
     assert kafka.open().read().write_block == WriteBlock()
     kafka.open().set_freeze(ADA, by="ada", force=False)
     assert kafka.open().read().write_block.reason is Reason.FROZEN
+
+
+def test_runs_without_records_stop_beside_a_custom_topic_of_records() -> None:
+    """Its name does not say what it is; its configs do."""
+    kafka = FakeKafka()
+    kafka.access = replace(kafka.access, records=RecordsTopic("team-records"))
+    kafka.open().prepare_records()
+    block = without_records(kafka).read().write_block
+    assert block == WriteBlock(Reason.RECORDS_LOST, MESSAGE_HAS_RECORDS.format("team-records"))
 
 
 # What the cluster hands to its parts, which have their own tests.

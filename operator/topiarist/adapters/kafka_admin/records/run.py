@@ -100,7 +100,7 @@ class ClusterView(NamedTuple):
     ``look`` reads topics after a sync, to resolve intents. ``leader_epoch`` reads the epoch of the controller, None if
     it does not answer at once. ``require_moved`` raises ``TopiaristError`` if records are left in ZooKeeper.
     ``on_notice`` receives what is otherwise than wanted of a topic of records that the run makes. ``answers`` are those
-    of earlier runs over the same session.
+    of earlier runs over the same session. ``find_records_topics`` reads which topics of the cluster hold records.
     """
 
     look: Callable[[Collection[str]], codec.PresentTopics]
@@ -108,6 +108,7 @@ class ClusterView(NamedTuple):
     require_moved: Callable[[codec.Records], None] = lambda records: None
     on_notice: Callable[[str], None] = drop_notice
     answers: AnswerCache | None = None
+    find_records_topics: Callable[[], Collection[str]] = tuple
 
 
 class RecordsRun:
@@ -143,7 +144,7 @@ class RecordsRun:
         self._log = RecordsLog(session, topic.name, clock, cluster.answers)
         self._producer = transactions.Producer(session, topic.name, topic.transactional_id, clock)
         self._before: tuple[FoundTopic, codec.Records] | None = None
-        self._free: codec.Records | None = None
+        self._old: codec.Records | None = None
         self._is_compaction_known = False
         self._known_epoch: int | None = None
         self._found: FoundTopic | None = None
@@ -337,7 +338,9 @@ class RecordsRun:
         """Steps 1 to 4: wait for the lock, claim it, init, read whole."""
         deadline, attempt = self._clock.now() + self._lock_timeout, 0
         before, self._before = self._before, None
-        self._free = before[1] if before and not find_holders(before[1]) else None
+        if before and before[1].meta is None:
+            before = None
+        self._old = before[1] if before and not find_holders(before[1]) else None
         while True:
             found = before[0] if before else self._find_or_create()
             before = None
@@ -366,17 +369,24 @@ class RecordsRun:
         self._records = self._decode(self._log.read(whole=True))
         if self._records.meta is None:
             self._require_same_topic()  # records name the topic in which they were written
-            require_only(self._session, self._topic)
         self._is_seen = True
         require_own(self._records, self._found, self._topic)
         self._expected_topic_id = self._found.topic_id
         self._send_until, self._failure = None, None
 
     def _find_or_create(self) -> FoundTopic:
-        """Return the topic; without one, make it once the brokers have answered that they carry out transactions."""
-        if found := self.find():
+        """Return the topic; without one, make it once the brokers have answered that they carry out transactions.
+
+        Raises ``RecordsLost`` if it has no records, and others exist: before a claim, or the fence of their run.
+        """
+        found = self.find()
+        if found:
+            self._old = self._decode(self._log.read(whole=False))
+            if self._old.meta:
+                return found
+        require_only(self._topic, self._cluster.find_records_topics())
+        if found:
             return found
-        require_only(self._session, self._topic)
         try:
             self._producer.init(self._require_absent)
         except transactions.Fenced:
@@ -428,9 +438,9 @@ class RecordsRun:
 
     def _read_old(self) -> codec.Records:
         """Return all records, which may be old, for the wait for other runs."""
-        if self._free is not None:
-            free, self._free = self._free, None
-            return free
+        if self._old is not None:
+            old, self._old = self._old, None
+            return old
         return self._decode(self._log.read(whole=False))
 
     def _append(self, key: bytes, value: bytes | None) -> int | None:

@@ -11,8 +11,7 @@ what it makes otherwise is used as it is, if it keeps the records.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -270,23 +269,35 @@ def require_own(records: Records, found: FoundTopic, topic: RecordsTopic) -> Non
     )
 
 
-def require_only(session: RecordsSession, topic: RecordsTopic) -> None:
-    """Raise ``RecordsLost`` if the usual topic exists beside another one that has no records yet."""
-    if topic.name != (usual := DEFAULT_RECORDS_TOPIC).name:
-        found = None
-        with suppress(TopiaristError):  # a topic that this user may not see is of another one
-            found = find_topic(session, usual)
-        if found:
-            raise TopiaristError(Reason.RECORDS_LOST, describe_second_records(topic))
+def find_records_topics(topics: Mapping[str, object]) -> list[str]:
+    """Return the topics that topiarist made for its records: the usual one, and each with all configs of such a topic.
 
-
-def describe_second_records(topic: RecordsTopic) -> str:
-    """Return why no records begin in a topic while the usual one exists, and what to do."""
+    ``topics`` have their overrides, or an error. A service that refuses or changes these configs hides the others.
+    """
+    needed = {key: value for key, value in _wanted_configs(1).items() if key != _MIN_IN_SYNC}.items()
     usual = DEFAULT_RECORDS_TOPIC.name
+    return sorted(
+        name
+        for name, config in topics.items()
+        if name == usual or (isinstance(config, Mapping) and needed <= config.items())
+    )
+
+
+def require_only(topic: RecordsTopic, found: Iterable[str]) -> None:
+    """Raise ``RecordsLost`` if one of ``found`` is another topic of records; the topic itself has no records yet."""
+    if message := describe_second_records(topic, found):
+        raise TopiaristError(Reason.RECORDS_LOST, message)
+
+
+def describe_second_records(topic: RecordsTopic, found: Iterable[str]) -> str:
+    """Return why no records begin in a topic while others exist, and what to do; empty if there are no others."""
+    if not (other := next((name for name in found if name != topic.name), "")):
+        return ""
+    is_usual = other == DEFAULT_RECORDS_TOPIC.name
+    remedy = "Remove spec.kafka.records.topic" if is_usual else f"Set spec.kafka.records.topic: {other}"
     return (
-        f"{topic.name} (spec.kafka.records.topic) has no records, and the cluster has the topic {usual}: other runs may"
-        " keep owners, a lock and a freeze there, which no command moves. Remove spec.kafka.records.topic; or delete"
-        f" {usual}, if no run needs it"
+        f"{topic.name} has no records of topiarist, and the cluster has the topic {other}: other runs may keep owners,"
+        f" a lock and a freeze there, which no command moves. {remedy}; or delete {other}, if no run needs it"
     )
 
 
@@ -306,9 +317,9 @@ def lost_topic(name: str, wanted: str, found: FoundTopic | None) -> TopiaristErr
     now = f"has the id {found.topic_id} now" if found else "does not exist"
     return TopiaristError(
         Reason.RECORDS_LOST,
-        f"{name} with the id {wanted} held the records of topiarist, and {now}",
-        "restore it; to begin without its records, run again, or remove the annotation topiarist.dev/records-topic-id "
-        "from the Cluster",
+        f"the topic with the id {wanted} held the records of topiarist, and {name} {now}",
+        "restore it, or its name in spec.kafka.records.topic; to begin without its records, run again, or remove the"
+        " annotation topiarist.dev/records-topic-id from the Cluster",
     )
 
 

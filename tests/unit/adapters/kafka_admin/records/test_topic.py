@@ -511,9 +511,10 @@ def test_a_topic_that_was_there_before(found: FoundTopic | None, now: str) -> No
     error = lost_topic(NAME, "OLD", found)
     assert (error.reason, error.message) == (
         Reason.RECORDS_LOST,
-        f"{NAME} with the id OLD held the records of topiarist, and {now}",
+        f"the topic with the id OLD held the records of topiarist, and {NAME} {now}",
     )
-    assert error.hint.startswith("restore it; to begin without its records, run again, or remove the annotation")
+    assert error.hint.startswith("restore it, or its name in spec.kafka.records.topic; to begin without its records,")
+    assert "run again, or remove the annotation" in error.hint
 
 
 def test_the_usual_transactional_id_is_not_written() -> None:
