@@ -32,7 +32,7 @@ from topiarist.drift.placement import (
 )
 from topiarist.drift.rows import NEW, WORSE, make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput
-from topiarist.errors import Location
+from topiarist.errors import Location, TopiaristError
 from topiarist.inspection.check import UpgradeEffect, check_upgrade
 from topiarist.kafka.types import KafkaVersion, format_version
 from topiarist.model.plan import Load, RunOptions, TakeOwnership, compute_broker_load
@@ -79,15 +79,19 @@ class ClusterUpgrade(NamedTuple):
 def check_cluster(
     cluster_input: ClusterInput, cluster: ClusterSpec, specs: Iterable[TopicSpec], target: KafkaVersion
 ) -> ClusterUpgrade | None:
-    """Return the risks of an upgrade of a cluster and its manifests; None if the cluster could not be read.
+    """Return the risks of an upgrade of a cluster and its manifests.
 
-    Topics without a valid row in the snapshot are left out.
+    None if the cluster could not be read, or has a newer version. Topics without a valid row in the snapshot are left
+    out.
     """
     state = cluster_input.state
     if state is None:
         return None
     judged = (spec for spec in specs if not cluster_input.may_lack(spec.topic))
-    report = check_upgrade(state, cluster, target, judged, cluster_input.equal_topics.names)
+    try:
+        report = check_upgrade(state, cluster, target, judged, cluster_input.equal_topics.names)
+    except TopiaristError:
+        return None
     risks = [
         ClusterRisk(
             *(each.effect, each.key, each.message, each.hint),

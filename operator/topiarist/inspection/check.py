@@ -21,7 +21,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.errors import Location, TopiaristError
+from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.kafka import config_rules
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.config_values import check_value, is_equivalent
@@ -281,6 +281,7 @@ class UpgradeReport(Struct, frozen=True):
     """The findings of one cluster, the worst first.
 
     ``cluster_id`` is None if only manifests were checked. ``unreadable`` has the topics that could not be checked.
+    ``is_current`` is true if the cluster certainly has the target version already.
     """
 
     cluster: ClusterSpec
@@ -289,6 +290,7 @@ class UpgradeReport(Struct, frozen=True):
     topic_count: int
     findings: tuple[UpgradeFinding, ...]
     unreadable: Mapping[str, ReadError]
+    is_current: bool = False
 
     @property
     def stops_brokers(self) -> bool:
@@ -314,6 +316,7 @@ def check_upgrade(
     """Return the effects of an upgrade to ``target`` on the topics of a cluster, and of the manifests for it.
 
     ``equal_topics`` are topics of the cluster that ``state`` lacks, because their configs are those of their specs.
+    Raises ``TopiaristError`` if the cluster certainly has a newer version.
     """
     by_topic = {spec.topic: spec for spec in specs if not spec.absent}
     topics = [_TopicConfig(name, topic.config, by_topic.get(name)) for name, topic in state.topics.items()]
@@ -325,18 +328,32 @@ def check_upgrade(
     rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
     settings = rules.merge_dynamic_settings(state.broker_defaults)
     # The newest version that the cluster may have: only defaults that certainly change are reported.
-    version = rules.versions_to_check(state.min_version)[0]
-    findings = _find_effects(topics, rules, settings, version, target)
-    return UpgradeReport(cluster, target, state.cluster_id, len(topics), findings, state.topic_errors)
+    newest, *older = rules.versions_to_check(state.min_version)
+    oldest = older[0] if older else newest
+    _require_upgrade(oldest, target)
+    findings = _find_effects(topics, rules, settings, newest, target)
+    is_current = oldest == newest == target
+    return UpgradeReport(cluster, target, state.cluster_id, len(topics), findings, state.topic_errors, is_current)
 
 
 def check_upgrade_of_specs(cluster: ClusterSpec, target: KafkaVersion, specs: Iterable[TopicSpec]) -> UpgradeReport:
-    """Return the effects of an upgrade to ``target`` on the topics that manifests declare for a cluster."""
+    """Return the effects of an upgrade to ``target`` on the topics that manifests declare for a cluster.
+
+    Raises ``TopiaristError`` if the Cluster declares a newer version.
+    """
     topics = [_TopicConfig(spec.topic, None, spec) for spec in specs if not spec.absent]
     rules = cluster.config_rules
+    _require_upgrade(rules.version or target, target)
     version = rules.version or LAST_ZOOKEEPER_VERSION
     findings = _find_effects(topics, rules, cluster.broker_config, version, target)
-    return UpgradeReport(cluster, target, None, len(topics), findings, {})
+    return UpgradeReport(cluster, target, None, len(topics), findings, {}, rules.version == target)
+
+
+def _require_upgrade(oldest: KafkaVersion, target: KafkaVersion) -> None:
+    if target < oldest:
+        has, wanted = format_version(oldest), format_version(target)
+        message = f"the cluster has Kafka {has} or later, found {wanted} as the version to upgrade to"
+        raise TopiaristError(Reason.WRONG_USAGE, message, "give a version that is not older")
 
 
 def _find_effects(

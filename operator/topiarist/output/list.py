@@ -332,7 +332,8 @@ def _format_report(report: UpgradeReport, layout: TextLayout, *, show_all: bool)
     name = f"{sanitize(report.cluster.name)}   " if report.cluster.name else ""
     what = "manifests only" if report.cluster_id is None else f"cluster {sanitize(report.cluster_id)}"
     version = format_version(report.target)
-    yield layout.colorize(f"{name}{what}, to Kafka {version}", BOLD)
+    current = ", which it has already" if report.is_current else ""
+    yield layout.colorize(f"{name}{what}, to Kafka {version}{current}", BOLD)
     for finding in report.findings:
         yield from _format_finding(finding, layout, show_all=show_all)
     for topic, error in sorted(report.unreadable.items()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -215,7 +216,7 @@ def test_each_effect_is_found_the_worst_first() -> None:
 
 
 def test_the_target_decides() -> None:
-    """Kafka 4.0 takes small segments, 3.9 has all names of 3.8, and a downgrade drops newer names."""
+    """Kafka 4.0 takes small segments, 3.9 has all names of 3.8, and newer names of an unknown version are dropped."""
     assert [(effect, key) for effect, key, _ in brief(check_upgrade(OLD, PROD_CLUSTER, (4, 0)))] == [
         (DROPPED, "message.format.version"),
         (DROPPED, "message.timestamp.difference.max.ms"),
@@ -228,9 +229,28 @@ def test_the_target_decides() -> None:
         ((4, 3), ["max.decompressed.message.bytes", "remote.copy.lag.ms"]),
         ((4, 2), ["remote.copy.lag.ms"]),
     ):
-        report = check_upgrade(newer, replace(PROD_CLUSTER, version=(4, 4)), target)
+        report = check_upgrade(newer, PROD_CLUSTER, target)
         assert [key for _, key, _ in brief(report)] == keys
         assert report.findings[0].message.startswith(f"Kafka 4.{target[1]} does not have it")
+
+
+def test_no_upgrade_leads_to_an_older_version() -> None:
+    """The error names both versions; that of the cluster is a remark if it is certain; an unknown one may be older."""
+    declared = replace(PROD_CLUSTER, version=(4, 0))
+    checks: list[Callable[[KafkaVersion], UpgradeReport]] = [
+        lambda target: check_upgrade(kraft((4, 0), "3600000"), PROD_CLUSTER, target),
+        lambda target: check_upgrade(OLD, declared, target),
+        lambda target: check_upgrade_of_specs(declared, target, ()),
+    ]
+    for number, check in enumerate(checks):
+        with pytest.raises(TopiaristError) as caught:
+            check((3, 9))
+        assert caught.value.reason is Reason.WRONG_USAGE
+        assert "has Kafka 4.0 or later, found 3.9 as the version to upgrade to" in caught.value.message
+        assert [check(target).is_current for target in ((4, 0), (4, 1))] == [number > 0, False]
+    unknown = replace(PROD_CLUSTER, version=None)
+    assert not check_upgrade(OLD, unknown, (2, 4)).is_current
+    assert not check_upgrade_of_specs(unknown, (2, 4), ()).is_current
 
 
 def test_defaults_that_the_brokers_set_do_not_change() -> None:

@@ -94,9 +94,15 @@ def _check_offline(settings: Settings, target: KafkaVersion) -> tuple[list[Upgra
 
     listener = terminal.TerminalListener(replace(settings, verbosity=-1))
     desired = load_manifests(settings, listener, offline=True, with_policies=False).desired
-    return [
-        check_upgrade_of_specs(spec, target, desired.specs[name]) for name, spec in sorted(desired.clusters.items())
-    ], Exit.DONE
+    reports: list[UpgradeReport] = []
+    code = Exit.DONE
+    for name, spec in sorted(desired.clusters.items()):
+        try:
+            reports.append(check_upgrade_of_specs(spec, target, desired.specs[name]))
+        except TopiaristError as error:
+            terminal.print_error(error, name)
+            code = error.reason.exit_code
+    return reports, code
 
 
 def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[UpgradeReport], Exit]:
