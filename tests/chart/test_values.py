@@ -48,6 +48,17 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
         ({"image": {"repository": None}}, "at '/image': missing property 'repository'"),
         ({"crds": {"keep": None}}, "at '/crds': missing property 'keep'"),
         ({"drift": None}, "at '': missing property 'drift'"),
+        ({"serviceMonitor": {"interval": "1x"}}, "at '/serviceMonitor/interval': '1x' does not match pattern"),
+        ({"serviceMonitor": {"interval": ""}}, "at '/serviceMonitor/interval': minLength: got 0, want 1"),
+        ({"serviceMonitor": {"scrapeTimeout": "10 s"}}, "at '/serviceMonitor/scrapeTimeout': '10 s' does not match"),
+        ({"resources": {"limits": {"memory": "512MB"}}}, "at '/resources/limits/memory': '512MB' does not match"),
+        ({"drift": {"resources": {"requests": {"cpu": -1}}}}, "at '/drift/resources/requests/cpu': minimum: got -1"),
+        ({"tmp": {"sizeLimit": "16mb"}}, "at '/tmp/sizeLimit': '16mb' does not match pattern"),
+        ({"livenessProbe": {"periodSeconds": "15s"}}, "at '/livenessProbe/periodSeconds': got string, want integer"),
+        ({"readinessProbe": {"failureThreshold": 0}}, "at '/readinessProbe/failureThreshold': minimum: got 0, want 1"),
+        ({"podDisruptionBudget": {"maxUnavailable": "half"}}, "maxUnavailable': 'half' does not match pattern"),
+        ({"drift": {"schedule": "hourly"}}, "at '/drift/schedule': 'hourly' does not match pattern"),
+        ({"drift": {"timeZone": "Europe/Berlin?"}}, "at '/drift/timeZone': 'Europe/Berlin?' does not match pattern"),
         ({"fullnameOverride": "a.b"}, "at '/fullnameOverride': 'a.b' does not match pattern"),
     ],
     ids=str,
@@ -57,6 +68,20 @@ def test_a_mistake_is_refused_at_its_place(values: dict[str, Any], words: str) -
     with pytest.raises(helm_python.HelmValuesError) as refused:
         render(values)
     assert words in str(refused.value)
+
+
+def test_forms_of_durations_and_quantities() -> None:
+    """All forms that Kubernetes and Prometheus take are accepted."""
+    render(
+        {
+            "serviceMonitor": {"interval": "1m30s", "scrapeTimeout": "500ms"},
+            "resources": {"limits": {"cpu": 0.5, "memory": "1.5Gi", "ephemeral-storage": "1e9"}, "claims": []},
+            "drift": {"schedule": "*/15 0-6,22 1 JAN MON-FRI", "timeZone": "Etc/GMT+1"},
+            "podDisruptionBudget": {"maxUnavailable": "50%"},
+            "livenessProbe": {"initialDelaySeconds": 0},
+        }
+    )
+    render({"drift": {"schedule": "@daily"}, "tmp": {}})
 
 
 def test_who_skips_the_schema_is_told_too(tmp_path: Path) -> None:
