@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from topiarist.text import format_count
+
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "internals" / "reliability.json"
 TESTS, BROKERS = (ROOT / "tests" / name for name in ("faults", "brokers"))
@@ -55,7 +57,8 @@ def matrix_part() -> str:
     for folder in OTHER_FOLDERS:
         tests.update(summarize_tests(ROOT / "tests" / folder))
     total = sum(fault["cases"] for fault in record["faults"].values())
-    text = f"\nThe run of {record['date']}: {len(record['faults'])} faults, {total:,} cases, none failed.\n"
+    faults, cases = format_count(len(record["faults"]), "fault"), format_count(total, "case")
+    text = f"\nThe run of {record['date']}: {faults}, {cases}, none failed.\n"
     for number, fault in load_matrix().items():
         if "folder" not in fault and number not in record["faults"]:
             continue  # not measured yet, which a test of the repository reports

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from lanes.lane import ROOT, Lane, load_lanes
 
+from topiarist.text import format_count
+
 HEAD = ("tests", "guarantee", "lanes")
 
 _WHOLE_FILE = re.compile(r"^pytestmark = .*\bmark\.(slow|night)\b", re.MULTILINE)
@@ -34,7 +36,8 @@ def guarantee_rows() -> Iterator[Sequence[str]]:
         else:
             yield f"`tests/{name}`", _sentence(path), ", ".join(_lanes_of([path], lanes))
     for folder, paths in units.items():
-        yield f"`tests/{folder}` ({len(paths)} files)", _package_sentence(folder), ", ".join(_lanes_of(paths, lanes))
+        files = format_count(len(paths), "file")
+        yield f"`tests/{folder}` ({files})", _package_sentence(folder), ", ".join(_lanes_of(paths, lanes))
 
 
 def _sentence(path: Path) -> str:

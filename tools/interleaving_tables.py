@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from topiarist.text import format_count
+
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "internals" / "interleavings.json"
 FINDS = ROOT / "tests" / "interleavings"
@@ -61,7 +63,7 @@ def _entry(pattern: str, explanation: str, schedules: Mapping[str, list[str]]) -
     find = min(finds, key=lambda each: (len(schedules[each]), each))
     schedule = schedules[find]
     yield f"- **{pattern.replace('*', '…')}**. {explanation}\n\n"
-    yield f"  <details><summary>The smallest schedule, {len(schedule)} steps: {find}</summary>\n\n"
+    yield f"  <details><summary>The smallest schedule, {format_count(len(schedule), 'step')}: {find}</summary>\n\n"
     yield "".join(f"  {number}. {step}\n" for number, step in enumerate(schedule, 1))
     yield "\n  </details>\n\n"
 

@@ -11,6 +11,8 @@ import json
 import sys
 from pathlib import Path
 
+from topiarist.text import format_count
+
 ROOT = Path(__file__).resolve().parent.parent
 RECORD, DAY = ROOT / "docs" / "internals" / "operator-campaigns.json", ROOT / "docs" / "internals" / "soak-day.json"
 
@@ -34,14 +36,15 @@ def campaign_part() -> str:
         text += f"| {kind} | {each['properties']} | {each['accepted']} | {counts} "
         text += f"| {each['alarms']} | {each['seconds']} |\n"
     text += "\nAlarms that remain:\n\n" if record["remaining"] else "\nNo alarm remains.\n"
-    return text + "".join(f"- {reason} ({count:,} cases)\n" for reason, count in record["remaining"].items()) + "\n"
+    remaining = (f"- {reason} ({format_count(count, 'case')})\n" for reason, count in record["remaining"].items())
+    return text + "".join(remaining) + "\n"
 
 
 def day_part() -> str:
     """Return the generated part about a day: changes, writes, Topics that are not ready, and memory by quarter."""
     record = json.loads(DAY.read_text(encoding="utf-8"))
     kinds = sorted({kind for each in record["quarters"] for kind in each["changes"]})
-    text = f"\nThe run of {record['date']}: {record['seconds']:,} s, {record['alarms']} alarms.\n\n"
+    text = f"\nThe run of {record['date']}: {record['seconds']:,} s, {format_count(record['alarms'], 'alarm')}.\n\n"
     text += f"| quarter | Topics | {' | '.join(f'changes: {kind}' for kind in kinds)} | writes of the operator "
     text += "| Topics that are not ready, as their specs ask for | bytes for each Topic |\n"
     text += "| --- " * (5 + len(kinds)) + "|\n"

@@ -104,7 +104,7 @@ def test_a_run_says_what_it_cost(tmp_path: Path) -> None:
         ("brokers", {"test_one.py": PASSES, "conftest.py": "raise SystemExit(3)\n"}, "pytest ended with"),
         ("brokers", {"test_one.py": PASSES, "conftest.py": ""}, "pytest ended with"),
         ("brokers", {"test_one.py": PASSES, "test_two.py": "import nothing_here\n"}, ""),
-        ("many", {"test_one.py": PASSES}, "1 tests were run, at least 100 wanted"),
+        ("many", {"test_one.py": PASSES}, "1 test run, at least 100 wanted"),
     ],
     ids=[
         *("a failure", "a failure in each run", "a race without reruns", "no tests", "only skipped tests"),

@@ -34,6 +34,7 @@ from lanes.lane import (
     worker_count,
 )
 from lanes.recorder import measure_speed
+from topiarist.text import format_count
 
 _BUDGETED = ("test", "test-unit")
 _RED, _NO_TESTS_FAILED, _SOME_TESTS_FAILED = 1, 0, 1
@@ -88,9 +89,8 @@ def _errors(lane: Lane, part: Part, run: Run, *, narrowed: bool) -> list[str]:
     elif not run.executed:
         errors.append(f"{lane.name}: no test was run")
     elif part.name != CORE and not narrowed and run.executed < lane.at_least:
-        errors.append(
-            f"{lane.name}: {run.executed} tests were run, at least {lane.at_least} wanted: see tests/lanes.toml"
-        )
+        tests = format_count(run.executed, "test")
+        errors.append(f"{lane.name}: {tests} run, at least {lane.at_least} wanted: see tests/lanes.toml")
     if run.exit_code == _SOME_TESTS_FAILED and not run.failed:
         errors.append(f"{lane.name}: pytest failed, and no test did")
     return errors
@@ -98,7 +98,8 @@ def _errors(lane: Lane, part: Part, run: Run, *, narrowed: bool) -> list[str]:
 
 def _run_again(lane: Lane, first: Run, seed: int) -> int:
     """Run exactly the tests that failed once more, alone; keep their names for the count of flaky tests."""
-    print(f"{lane.name}: {len(first.failed)} tests failed; they run once more, one after the other", flush=True)
+    tests = format_count(len(first.failed), "test")
+    print(f"{lane.name}: {tests} failed: run once more, one after the other", flush=True)
     second = run_pytest(lane, first.failed, ["-n", "0"], seed=seed)
     missing = sorted({*first.failed} - {*second.outcomes})
     if second.exit_code == _NO_TESTS_FAILED and second.executed and not missing:
@@ -125,10 +126,8 @@ def _keep_flaky(lane: Lane, first: Run, seed: int) -> None:
 
 def _print_costs(lane: Lane, run: Run) -> None:
     of_tests = sum(run.cpu_of_tests.values())
-    print(
-        f"\n{lane.name}: {run.executed} tests, {run.wall_s:.0f} s, {run.cpu_s:.0f} CPU s: {of_tests:.0f} in tests,",
-        end="",
-    )
+    tests = format_count(run.executed, "test")
+    print(f"\n{lane.name}: {tests}, {run.wall_s:.0f} s, {run.cpu_s:.0f} CPU s: {of_tests:.0f} in tests,", end="")
     print(f" {run.cpu_s - of_tests:.0f} in collection, workers, and servers of several tests")
     for name, seconds in run.dearest():
         print(f"  {seconds:7.1f} CPU s  {name}")
@@ -147,7 +146,7 @@ def _chosen_part(lane: Lane) -> Part:
 def _print_parts(lanes: Mapping[str, Lane]) -> int:
     files, origin = changes.changed_files()
     wanted, parts = changes.choose_parts(files), changes.parts_of_change(files)
-    changed = "unknown" if files is None else f"{len(files)} files differ"
+    changed = "unknown" if files is None else f"{format_count(len(files), 'file')} changed"
     print(f"base: {origin}; {changed}")
     speed = os.environ.get("SPEED_S") or "not measured"
     print(

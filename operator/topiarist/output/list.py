@@ -374,7 +374,7 @@ def _format_check_totals(report: UpgradeReport) -> str:
         for effect in UpgradeEffect
     }
     labels = {
-        UpgradeEffect.STOPS_BROKERS: "stop brokers",
+        UpgradeEffect.STOPS_BROKERS: "with values that stop brokers",
         UpgradeEffect.DROPPED: "with dropped configs",
         UpgradeEffect.DEFAULT_CHANGES: "with another default",
     }

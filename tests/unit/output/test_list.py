@@ -582,7 +582,7 @@ prod   cluster 7sYk, to Kafka 4.0
       and 2 more topics; -v shows all
   not checked: c: /c: no JSON
   not checked: d: /d: no JSON
-40 topics: 2 stop brokers, 1 with dropped configs, 12 with another default.
+40 topics: 2 with values that stop brokers, 1 with dropped configs, 12 with another default.
 """
 
 
