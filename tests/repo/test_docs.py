@@ -85,6 +85,23 @@ def test_joined_items_and_rows_are_found(text: str, joined: list[str]) -> None:
     assert [*joined_lines(text)] == joined
 
 
+@each_page
+def test_commands_of_several_pages_fit_each_other(page: Path) -> None:
+    """The operator has one namespace, other than that of Strimzi's resources; nothing is installed by a bare name."""
+    text = page.read_text()
+    assert page.name == "strimzi.md" or not re.findall(r"(?:-n|--namespace)[ =]kafka\b", text)
+    by_name = re.findall(r"(?:pipx?|uv) [a-z ]*\binstall '?topiarist\b(?![-/])", text)
+    assert not by_name or page.name in ("install.md", "CHANGELOG.md")
+
+
+@each_page
+def test_one_thing_has_no_plural(page: Path) -> None:
+    """No generated part, and no output shown, has ``1 files``."""
+    found = re.findall(r"(?<![\w.,:/>=^-])(?<![>=-] )(?<!or )(?<!to )(?<!of )1 [a-z]+s\b", page.read_text())
+    verbs_and_units = {"1 as", "1 comes", "1 has", "1 is", "1 ms", "1 needs"}
+    assert not {*found} - verbs_and_units
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page in SITE], ids=lambda page: page.name)
 def test_every_link_stays_within_the_site(page: Path) -> None:
     """A page of the site links only to what the site has: a file that it copies, or a folder with such files."""
