@@ -120,9 +120,7 @@ class Documents(Struct):
         return desired
 
 
-def _make_error(
-    loaded: Loaded, errors: Iterable[Diagnostic], warnings: Sequence[Diagnostic] = ()
-) -> InvalidManifests:
+def _make_error(loaded: Loaded, errors: Iterable[Diagnostic], warnings: Sequence[Diagnostic] = ()) -> InvalidManifests:
     """Return an error of the loaded documents, with the number of errors beyond those that are shown."""
     return InvalidManifests([*errors], loaded.suppressed_count, warnings)
 

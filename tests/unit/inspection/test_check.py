@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from support.builders import CLUSTER_ID, PROD_CLUSTER, spec, state, topic
 from topiarist.adapters.snapshots.codec import encode_state
+from topiarist.errors import Reason, TopiaristError
 from topiarist.inspection.check import (
     ClusterCheck,
     UpgradeEffect,
