@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.adapters.manifests import files, loader
-from topiarist.adapters.manifests.loader import InvalidDocument, Loaded, find_documents
+from topiarist.adapters.manifests.loader import InvalidDocument, Loaded, find_documents, match_documents
 from topiarist.desired import parse
 from topiarist.desired.resolve import Desired, resolve, select_with_groups, unknown_cluster_hint
 from topiarist.desired.shared_specs import duplicate_document_errors, index_clusters
@@ -131,15 +131,14 @@ def _find_by_source(loaded: Loaded, errors: Iterable[Diagnostic]) -> Iterable[tu
     return ((id(manifest.source), document) for manifest, document in found)
 
 
-def _add_errors(documents: Sequence[InvalidDocument], errors: Iterable[Diagnostic]) -> list[InvalidDocument]:
+def _add_errors(documents: Sequence[InvalidDocument], errors: Sequence[Diagnostic]) -> list[InvalidDocument]:
     """Return the documents with their errors; an error outside all documents gets one of its own.
 
     A document has no error if its file has more errors than are shown.
     """
     by_document: dict[int, list[Diagnostic]] = {index: [] for index in range(len(documents))}
     others: list[InvalidDocument] = []
-    for error in errors:
-        index = next((at for at, each in enumerate(documents) if each.contains(error.location)), None)
+    for error, index in zip(errors, match_documents(documents, (each.location for each in errors)), strict=True):
         if index is None:
             others.append(InvalidDocument(error.location, error.location.line, errors=(error,)))
         else:

@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -373,20 +374,38 @@ _shared_parser = StrictParser()
 
 
 def find_documents(
-    manifests: Iterable[Manifest], places: Iterable[Location]
+    manifests: Iterable[Manifest], places: Sequence[Location]
 ) -> Iterator[tuple[Manifest, InvalidDocument]]:
     """Yield the manifests that have one of the locations, each with its document, which is invalid with others."""
-    by_file: dict[str, list[Location]] = {}
-    for place in places:
-        by_file.setdefault(place.file, []).append(place)
+    files = {place.file for place in places}
+    candidates: list[tuple[Manifest, InvalidDocument]] = []
     for manifest in manifests:
         source = manifest.source
         assert isinstance(source, Document)
-        if source.file.name in by_file:
+        if source.file.name in files:
             topics = frozenset({spec.topic_name(manifest)} if manifest.kind == "Topic" else ())
             document = InvalidDocument(*source.lines(), manifest.kind, manifest.full_name, topics, manifest.labels)
-            if any(map(document.contains, by_file[source.file.name])):
-                yield manifest, document
+            candidates.append((manifest, document))
+    found = {*match_documents([document for _, document in candidates], places)} - {None}
+    return (candidate for index, candidate in enumerate(candidates) if index in found)
+
+
+def match_documents(documents: Sequence[InvalidDocument], places: Iterable[Location]) -> Iterator[int | None]:
+    """Yield for each location the index of the document that contains it; None if none does.
+
+    Documents do not overlap, but a file may be given twice: then it is the first of equal ones.
+    """
+
+    def first_line(index: int) -> int:
+        return documents[index].place.line
+
+    by_file: dict[str, list[int]] = {}
+    for index in sorted(reversed(range(len(documents))), key=first_line):
+        by_file.setdefault(documents[index].place.file, []).append(index)
+    for place in places:
+        indexes = by_file.get(place.file, [])
+        before = bisect_right(indexes, place.line, key=first_line)
+        yield indexes[before - 1] if before and documents[indexes[before - 1]].contains(place) else None
 
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
