@@ -25,6 +25,7 @@ from topiarist.drift.findings import (
 )
 from topiarist.drift.rows import NEW, WORSE, RowCompleter, is_worse, make_row, sort_key
 from topiarist.errors import Diagnostic
+from topiarist.kafka.types import is_pattern
 from topiarist.model.spec import Manifest
 from topiarist.planning.risk import NO_FACTS, TopicFacts
 
@@ -108,7 +109,15 @@ class AcceptedDrift:
         baseline: Mapping[FindingKey, FindingRow] = {},
         find_facts: Callable[[str], TopicFacts] = lambda topic: NO_FACTS,
     ) -> None:
-        self._exceptions = exceptions
+        self._by_name: dict[str, list[tuple[int, DriftException]]] = {}
+        self._others: list[tuple[int, DriftException]] = []
+        for numbered in enumerate(exceptions):
+            topics = numbered[1].selection.topics
+            if not topics or any(map(is_pattern, topics)):
+                self._others.append(numbered)
+            else:
+                for topic in {*topics}:
+                    self._by_name.setdefault(topic, []).append(numbered)
         self._as_of = as_of
         self._header = header
         self._baseline = {} if header is None else baseline
@@ -123,9 +132,11 @@ class AcceptedDrift:
         """
         findings, accepted = list[FindingRow](), list[FindingRow]()
         for row in rows:
-            matches = {number: each for number, each in enumerate(self._exceptions) if each.matches(row)}
+            candidates = (*self._by_name.get(row["topic"], ()), *self._others)
+            matches = {number: each for number, each in candidates if each.matches(row)}
             self.matched.update(matches)
-            valid = next((each for each in matches.values() if not each.is_expired(self._as_of)), None)
+            in_order = (matches[number] for number in sorted(matches))
+            valid = next((each for each in in_order if not each.is_expired(self._as_of)), None)
             line = None if valid is None else valid.line
             if valid is None and (entry := self._baseline.get(finding_key(row))):
                 if self._header and self._header.is_expired(self._as_of):

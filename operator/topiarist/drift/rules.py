@@ -30,6 +30,7 @@ from topiarist.drift.findings import SEVERITY_RANK, FindingRow, FindingSelection
 from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.kafka.config_rules import describe_unknown_key
 from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kafka.types import is_pattern
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.schema.load import load_schema
 from topiarist.text import printable_path, quote
@@ -135,7 +136,7 @@ def _find_field_errors(
             known = next((each for each in TOPIC_CONFIGS if fnmatchcase(each, pattern)), "")
             hint = f"did you mean config.{pattern}?" if known else "such as partitions or config.retention.ms"
             yield Diagnostic(place, f"fields: found {quote(pattern)}, wanted a field of findings", hint)
-        elif first == "config" and key and not set("*?[") & set(key) and not _is_known(key, clusters):
+        elif first == "config" and key and not is_pattern(key) and not _is_known(key, clusters):
             message, hint = describe_unknown_key(key, "config.")
             yield Diagnostic(place, f"fields: {message}", hint)
 

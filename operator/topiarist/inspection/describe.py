@@ -24,7 +24,7 @@ from topiarist.kafka import config_rules, config_table, config_values
 from topiarist.kafka.config_table import TOPIC_CONFIGS, ConfigDef
 from topiarist.kafka.config_values import units_of
 from topiarist.kafka.placement import InferredPlacement, infer_nearest_placement
-from topiarist.kafka.types import MIN_KAFKA_VERSION, format_version, matches_any
+from topiarist.kafka.types import MIN_KAFKA_VERSION, format_version, is_pattern, matches_any
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin, find_item_origin, find_origin
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicInspection, TopicState
@@ -383,14 +383,6 @@ def resolve_topic(name: str, state: ClusterState, specs: Iterable[TopicSpec]) ->
 def split_patterns(text: str) -> tuple[str, ...]:
     """Return the distinct names and patterns of a list: ``orders,shop.*`` has two."""
     return tuple(dict.fromkeys(filter(None, (word.strip() for word in text.split(",")))))
-
-
-def is_pattern(text: str) -> bool:
-    """Return whether a text is a glob pattern.
-
-    No name of a topic or document has such a character.
-    """
-    return any(character in text for character in "*?[")
 
 
 def select_topics(name_or_pattern: str, state: ClusterState, specs: Iterable[TopicSpec]) -> Sequence[ResolvedTopic]:

@@ -191,6 +191,11 @@ def index_by_metric_name(names: Iterable[str]) -> dict[str, str]:
     return {metric_name(name): name for name in ambiguous}
 
 
+def is_pattern(text: str) -> bool:
+    """Return whether a text is a shell pattern; no name of a topic, config or document has such a character."""
+    return any(character in text for character in "*?[")
+
+
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
     """Return whether one of these shell patterns matches ``name``; case-sensitive."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -174,11 +174,13 @@ def test_accepted_days_do_not_count_into_the_time_to_repair(fleet: Path, tmp_pat
         assert read_summary(out)["timeToRepair"]["byClass"]["config"] == repairs["config"]
 
 
-def test_the_first_valid_exception_counts(fleet: Path, tmp_path: Path) -> None:
-    """Of several exceptions the first by file counts; an expired one does not, and both have matched."""
+@pytest.mark.parametrize("topics", [["orders"], ["o*", "x"]], ids=["name", "pattern"])
+def test_the_first_valid_exception_counts(fleet: Path, tmp_path: Path, topics: list[str]) -> None:
+    """Of several exceptions the first by file counts; an expired one does not, and all have matched."""
     accept(fleet, "a", until="2025-01-30")
-    accept(fleet, "b", reason="of b")
-    accept(fleet, "c", reason="of c")
+    accept(fleet, "b", reason="of b", topics=topics)
+    accept(fleet, "c", reason="of c", topics=["orders", "orders"])
+    accept(fleet, "d", reason="of d", topics=["*"])
     run_drift(fleet, tmp_path / "report", "-q")
     accepted = read_rows(tmp_path / "report", "accepted.jsonl")
     assert {row["exception"]["reason"] for row in accepted} == {"of b"}

@@ -400,7 +400,7 @@ def match_documents(documents: Sequence[InvalidDocument], places: Iterable[Locat
         return documents[index].place.line
 
     by_file: dict[str, list[int]] = {}
-    for index in sorted(reversed(range(len(documents))), key=first_line):
+    for index in sorted(range(len(documents)), key=lambda index: (first_line(index), -index)):
         by_file.setdefault(documents[index].place.file, []).append(index)
     for place in places:
         indexes = by_file.get(place.file, [])

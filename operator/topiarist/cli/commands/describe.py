@@ -19,7 +19,7 @@ from topiarist.cli import formats, options, terminal
 from topiarist.cli.parameters import complete_topic
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.kafka.types import topic_name_problem
+from topiarist.kafka.types import is_pattern, topic_name_problem
 from topiarist.text import format_count, quote
 
 if TYPE_CHECKING:
@@ -170,8 +170,6 @@ def command(topic: str, form: str, **values: Any) -> None:
 
 def _select_clusters(query: str, desired: Desired) -> frozenset[str]:
     """Return the clusters that declare a topic; all clusters of the run for a pattern or an undeclared topic."""
-    from topiarist.inspection.describe import is_pattern
-
     if is_pattern(query):
         return frozenset(desired.clusters)
     named = {
@@ -228,7 +226,7 @@ def _read_topics(
 
 def _log_absent(query: str, desired: Desired, states: Mapping[str, ClusterState], clusters: int) -> None:
     """Log that none of the ``clusters`` selected for the query has it, and suggest similar names."""
-    from topiarist.inspection.describe import is_pattern, similar_names
+    from topiarist.inspection.describe import similar_names
 
     if not states:
         return  # the read errors are logged already

@@ -16,7 +16,13 @@ from unittest.mock import Mock
 import pytest
 
 from topiarist.adapters.manifests import diagnose, files, loader, source
-from topiarist.adapters.manifests.loader import Loaded, load_manifests, read_annotations
+from topiarist.adapters.manifests.loader import (
+    InvalidDocument,
+    Loaded,
+    load_manifests,
+    match_documents,
+    read_annotations,
+)
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.adapters.manifests.yaml_text import StrictParser
 from topiarist.errors import FieldKey, Location
@@ -367,6 +373,15 @@ def test_the_whole_text_is_searched_once_for_all_errors(
     assert len(loaded.errors) == 50
     assert len(searches.mock_calls) == 1
     assert {part.topics for part in loaded.invalid_parts} == {frozenset({name})}
+
+
+def test_a_place_belongs_to_the_document_of_its_line() -> None:
+    """Each line of a document is its own, the first of two equal documents counts, and other lines have none."""
+    places = [("a", 1, 3), ("a", 5, 9), ("b", 2, 2), ("a", 5, 9), ("c", 0, 0)]
+    documents = [InvalidDocument(Location(file, first), last) for file, first, last in places]
+    wanted = [Location("a", line) for line in range(11)] + [Location("b", 2), Location("c"), Location("d", 1)]
+    expected = [None, 0, 0, 0, None, *[1] * 5, None, 2, 4, None]
+    assert list(match_documents(documents, wanted)) == expected
 
 
 def test_a_changed_file_does_not_matter(folder: Path) -> None:
