@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKED_BROKERS, cluster, plan_single_topic, replica_lists, spec, state, topic
-from support.drift.small_fleet import (
-    REPLICA_LISTS,
-    cluster_state,
-    owned_topic,
-    read_rows,
-    read_summary,
-    run_drift,
-    write_snapshot,
-)
+from support.drift.small_fleet import REPLICA_LISTS, cluster_state, owned_topic, read_rows, run_drift, write_snapshot
 from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.drift.findings import (
@@ -571,45 +562,6 @@ def test_the_responsible_team_is_that_of_the_nearest_label(fleet: Path, tmp_path
     run_drift(fleet, tmp_path / "report", "-q")
     owners = {key[:2]: row["responsible"] for key, row in rows_by_key(tmp_path / "report").items()}
     assert owners == {key: "default" if key[1] == "orders" else None for key in teams}
-
-
-def test_the_summary_counts_by_severity_and_responsible(fleet: Path, tmp_path: Path) -> None:
-    """The counts are those of the rows, the most severe first, and new findings are counted for each team."""
-    out = tmp_path / "report"
-    run_drift(fleet, out, "-q", "--owner-label", "team", "--cluster", "us")
-    run_drift(fleet, out, "-q", "--owner-label", "team", "--previous", str(out))
-    rows, summary = read_rows(out), read_summary(out)
-    order = [each.value for each in Severity]
-    counts = Counter(row["severity"] for row in rows)
-    assert [*summary["bySeverity"].items()] == [(each, counts[each]) for each in order if counts[each]]
-    assert len(counts) > 2
-    assert [one["responsible"] for one in summary["byResponsible"]] == ["checkout", None, "platform"]
-    for one in summary["byResponsible"]:
-        own = [row for row in rows if row["responsible"] == one["responsible"]]
-        assert one["findings"] == len(own)
-        assert one["new"] == sum(row["status"] == "New" for row in own)
-        assert one["byClass"] == dict(sorted(Counter(row["class"] for row in own).items()))
-        assert one["bySeverity"] == dict(Counter(row["severity"] for row in own))
-    assert {one["responsible"]: one["new"] for one in summary["byResponsible"]} == {
-        "checkout": 3,
-        None: 0,
-        "platform": 2,
-    }
-
-
-def test_the_oldest_finding_is_named(fleet: Path, tmp_path: Path) -> None:
-    """The oldest finding was first seen earliest; the first of the report wins among equals."""
-    out = tmp_path / "report"
-    run_drift(fleet, out, "-q", "--cluster", "us")
-    clicks = TopicState("clicks", "9", REPLICA_LISTS)
-    for name in ("eu", "us"):
-        write_snapshot(
-            tmp_path / "snapshots", name, cluster_state(name, clicks, TopicState("guest", "9", REPLICA_LISTS)), hours=5
-        )
-    run_drift(fleet, out, "-q", "--previous", str(out))
-    wanted = {"firstSeen": "2025-01-31T12:00:00Z", "cluster": "us", "topic": "guest", "class": "unexpected"}
-    assert read_summary(out)["oldestFinding"] == wanted
-    assert "The oldest, unexpected of `guest` on `us`, was first seen at" in (out / "summary.md").read_text()
 
 
 def test_a_command_has_the_paths_of_the_run() -> None:

@@ -177,14 +177,6 @@ def test_what_is_no_report_is_no_previous_one(
     assert not (tmp_path / "two").exists()
 
 
-def test_a_trend_has_an_end() -> None:
-    """The trend keeps more than a year of daily reports, and drops the oldest first."""
-    before = [{"asOf": f"{year:04d}"} for year in range(1000)]
-    found = history.extend_trend(before, {"asOf": "1000"})
-    assert len(found) == history.MAX_REPORTS
-    assert (found[0]["asOf"], found[-1]["asOf"]) == (f"{1001 - history.MAX_REPORTS:04d}", "1000")
-
-
 HOUR, DAY = 3600, 24
 HINT = "set --history to a new folder, or to one that earlier reports have written"
 

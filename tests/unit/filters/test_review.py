@@ -50,8 +50,8 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
-from topiarist.planning.preconditions import APPLICABLE, check_plan, revalidate
+from topiarist.model.state import ClusterState, OwnershipRecord
+from topiarist.planning.preconditions import APPLICABLE, check_plan
 from topiarist.planning.risk import assess_moves
 
 # The review of moves: reviewed lists stand, nothing else is moved, and an interrupted run goes on with its lists.
@@ -397,19 +397,6 @@ def test_each_kind_needs_its_permission(allow: frozenset[MoveKind]) -> None:
     on = replace(DRAINING, moves=MoveSettings(allow, UNLIMITED))
     assert refusal_reasons(rechecked(both, on)) == ["MoveNotAllowed"]
     assert bool(rechecked(SAVED, on).moves()) is (MoveKind.DRAIN in allow)
-
-
-BEFORES: dict[str, tuple[TopicState, str]] = {
-    "another list": (topic(replicas=((1, 2), *LISTS[1:])), "was on [4, 1], and is on [1, 2] now"),
-    "no such partition": (topic(replicas=LISTS[:5]), "partition 5 existed, and does not exist now"),
-}
-
-
-@pytest.mark.parametrize(("now", "words"), BEFORES.values(), ids=BEFORES)
-def test_a_saved_plan_with_another_list_before_is_a_conflict(now: TopicState, words: str) -> None:
-    """A saved move of a list that the cluster does not have is a conflict, and nothing of the topic is sent."""
-    found = revalidate(SAVED, state(now, brokers=RACKLESS_BROKERS))
-    assert words in found.conflicts["orders"]
 
 
 def test_risk_is_that_of_the_moves_that_are_left() -> None:

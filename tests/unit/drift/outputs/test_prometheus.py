@@ -44,8 +44,15 @@ def test_severities_teams_exceptions_and_ages_are_families(summary: dict[str, An
 
 
 def test_the_counts_of_topics_and_clusters_are_families(summary: dict[str, Any]) -> None:
-    """What was compared and what could not be compared is known by the names that alerts use."""
+    """What was compared and what could not is known by the names that alerts use. Each cluster has every class, also
+    with the value 0, so that an alert can resolve.
+    """
     found = samples(summary)
+    assert found["findings"] == {
+        (one["cluster"], kind.value): one["byClass"].get(kind.value, 0)
+        for one in summary["byCluster"]
+        for kind in DriftClass
+    }
     assert found["topics_compared"] == {(): summary["topics"]["compared"]}
     assert found["clusters_compared"] == {(): summary["clusters"]["compared"]}
     assert found["clusters_unknown"] == {(): summary["clusters"]["unknown"]}
