@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft7Validator
 
 from support.drift.small_fleet import (
+    check_schema,
     cluster_state,
     owned_topic,
     read_summary,
@@ -23,7 +23,6 @@ from topiarist.cli.main import run
 from topiarist.drift.compare import ClusterRisk, ClusterUpgrade, UpgradeRisks
 from topiarist.inspection.check import UpgradeEffect
 from topiarist.model.state import TopicState
-from topiarist.schema import load
 
 SMALL, OLD = {"segment.bytes": "1000"}, {"message.format.version": "2.8"}
 
@@ -48,7 +47,7 @@ def upgrade(fleet: Path, *words: str) -> Any:
     """Return the ``upgrade`` of the summary of a report."""
     assert run_drift(fleet, fleet.parent / "report", *words) == 1  # a cluster has no snapshot
     summary = read_summary(fleet.parent / "report")
-    Draft7Validator(load.load_schema("drift")).validate(summary)
+    check_schema("summary", summary)
     return summary["upgrade"]
 
 
@@ -101,13 +100,6 @@ def test_topics_without_a_valid_row_are_left_out(fleet: Path, tmp_path: Path) ->
     after = upgrade(fleet, "--upgrade-to", "4.4")["risks"][-1]
     assert before["config"] == after["config"] == AFTER
     assert after["topics"] == before["topics"] - 2  # plain, and new, which may be the broken row
-
-
-def test_a_pool_finds_the_same(fleet: Path) -> None:
-    """Two processes find the same risks as one."""
-    risks = [upgrade(fleet, "--upgrade-to", "4.4", "--jobs", jobs) for jobs in ("1", "2")]
-    assert risks[0] == risks[1]
-    assert risks[0]["risks"]
 
 
 def test_risks_are_counted_over_clusters_with_the_worst_first() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pickle
 import signal
@@ -232,8 +233,9 @@ def test_a_report_is_the_same_in_a_pool(tmp_path: Path) -> None:
     """One process, two and three write the same bytes and messages for a fleet with drift of every kind."""
     sample = drifted_fleet.make_fleet(tmp_path, clusters=9, topics=50, per_kind=4)
     runners = {str(jobs): ("--jobs", str(jobs)) for jobs in (1, 2, 3)}
-    reports = run_each(sample.manifests, sample.snapshots, tmp_path, runners)
+    reports = run_each(sample.manifests, sample.snapshots, tmp_path, runners, "--upgrade-to", "4.4")
     assert reports["1"] == reports["2"] == reports["3"]
+    assert json.loads(reports["1"].files["summary.json"])["upgrade"]["risks"]
     again = run_each(sample.manifests, sample.snapshots, tmp_path, runners, "--previous", tmp_path / "1")
     assert again["1"] == again["2"] == again["3"]
     assert b'"status":"Unchanged"' in again["1"].files["findings.jsonl"]

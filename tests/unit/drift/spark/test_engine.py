@@ -340,13 +340,3 @@ def test_a_table_is_as_good_as_files(manifests: Path, place: Place, tmp_path: Pa
     for where in (place.store / "tables", f"{STORE}/tables"):
         report(manifests, where, tmp_path / "table")
         assert texts(tmp_path / "table", place) == texts(tmp_path / "files", place)
-
-
-def test_files_without_a_snapshot_are_in_the_report(manifests: Path, place: Place, tmp_path: Path) -> None:
-    """A file that is no snapshot is the only invalid row of a report, in a store and in a folder."""
-    (place.store / "snapshots" / "gone.jsonl").write_text("?\n")
-    report(manifests, place.store / "snapshots", tmp_path / "one")
-    report(manifests, f"{STORE}/snapshots", f"{STORE}/latest")
-    (row,) = read_rows(tmp_path / "one", "broken.jsonl")
-    assert row["file"].endswith("gone.jsonl")
-    assert texts(place.store / "latest", place)["broken.jsonl"] == texts(tmp_path / "one", place)["broken.jsonl"]
