@@ -331,11 +331,6 @@ def test_no_path_of_the_machine_is_in_it(file: str, name: str) -> None:
     assert "/repo" not in json.dumps(run)
 
 
-def test_nothing_wrong_is_a_log_without_results() -> None:
-    """A run without errors is a log without results, so that code scanning closes earlier results."""
-    assert log()["results"] == []
-
-
 def test_what_was_only_counted_is_said() -> None:
     """The log states that there are more errors than results."""
     (invocation,) = log(ZERO, more=9_900)["invocations"]
@@ -357,13 +352,16 @@ def test_every_log_is_valid(file: str, message: str) -> None:
 
 
 def test_a_log_says_how_it_is_to_be_read() -> None:
-    """The log has the version of its format, the tool, the unit of its columns and the base of its paths."""
+    """The log has the version of its format, the tool, the unit of its columns and the base of its paths. Without
+    errors it has no results, so that code scanning closes earlier ones.
+    """
     content = json.loads(to_sarif([ZERO], root="/repo"))
     assert content["version"] == "2.1.0"
     (run,) = content["runs"]
     assert (run["columnKind"], [*run["originalUriBaseIds"]]) == ("unicodeCodePoints", ["%SRCROOT%"])
     assert (run["tool"]["driver"]["name"], run["tool"]["driver"]["version"]) == ("topiarist", __version__)
     assert "invocations" not in run
+    assert log()["results"] == []
     counted = log(ZERO, more=1)["invocations"][0]
     assert counted["executionSuccessful"]
     assert counted["toolExecutionNotifications"][0]["level"] == "warning"
@@ -374,17 +372,16 @@ BROKEN = Diagnostic(Location("topics/b.yaml"), "found \x1b[31m, wanted YAML")
 
 
 def test_each_error_begins_with_its_place() -> None:
-    """Place, label and message are on one line that editors can follow; the fix is on the next line."""
+    """Place, label and message are on one line that editors can follow; the fix is on the next line. A warning differs
+    in its label only, and no errors are an empty text.
+    """
     assert format_diagnostics([NO_LINE, BROKEN]) == (
         "topics/a.yaml:9:15: error: partitions: found 0, wanted 1 or more\n"
         "    leave the line out\n"
         "topics/b.yaml: error: found \\x1b[31m, wanted YAML\n"
     )
-
-
-def test_the_label_tells_warnings_from_errors() -> None:
-    """A warning differs from an error in its label only."""
     assert format_diagnostics([BROKEN], "warning") == "topics/b.yaml: warning: found \\x1b[31m, wanted YAML\n"
+    assert format_diagnostics([]) == ""
 
 
 def test_only_the_first_hundred_are_shown() -> None:
@@ -395,11 +392,6 @@ def test_only_the_first_hundred_are_shown() -> None:
     assert len(format_diagnostics([BROKEN] * 100).splitlines()) == 100
     assert format_diagnostics([BROKEN] * 2, suppressed_count=5).splitlines()[-1] == "... and 5 more"
     assert format_diagnostics([BROKEN] * 101, suppressed_count=5).splitlines()[-1] == "... and 6 more"
-
-
-def test_no_error_is_no_text() -> None:
-    """No errors yield an empty text."""
-    assert format_diagnostics([]) == ""
 
 
 def test_json_has_all_errors_and_warnings() -> None:

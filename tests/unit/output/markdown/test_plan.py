@@ -329,19 +329,6 @@ def test_no_cluster_takes_the_room_of_the_others() -> None:
     assert plan_.MAX_COMMENT_BYTES - 4_000 < len(text.encode()) < plan_.MAX_COMMENT_BYTES
 
 
-def test_sections_that_are_too_large_do_not_hide_the_small_ones_of_other_clusters() -> None:
-    """A cluster with too large sections is tried as often as the others, in any order."""
-    wide = CreateTopic(spread_replicas(6), {f"key.{number:04}": "v" * 60 for number in range(1_000)})
-    refusals = [FEWER._replace(message=f"has {at}") for at in range(80)]
-    large = plan(*(existing_topic_plan(f"large{at:02}", wide, findings=(each,)) for at, each in enumerate(refusals)))
-    small = plan(existing_topic_plan("small", findings=(FEWER,)))
-    fleet = [replace(large, cluster="a")] + [replace(small, cluster=f"b{at}") for at in range(60)]
-    text = shown(*fleet)
-    assert "#### `large" not in text
-    assert text.count("#### `small`: refused") == 60
-    assert "*80 topics not shown, 80 of them refused or with DataLoss*" in text
-
-
 def test_a_cluster_without_room_says_how_many_topics_are_not_shown() -> None:
     """Of very many clusters, those cut are named with their counts, the most severe first, and the rest is counted."""
     grow = AddPartitions(6, (1, 2, 3), spread_replicas(300)[6:], KEY_REMAPPING_RISK)
@@ -458,7 +445,8 @@ def test_a_cluster_that_fails_often_waits_for_the_others(monkeypatch: pytest.Mon
     fleet = [replace(large, cluster="a")] + [replace(small, cluster=f"b{at}") for at in range(25)]
     text = plan_.format_plans(fleet, [], ROOT)
     assert text.count("#### `small`: refused") == 25
-    assert "100 topics not shown" in text
+    assert "#### `large" not in text
+    assert "100 topics not shown, 100 of them refused or with DataLoss" in text
 
 
 def fill(max_bytes: int, *clusters: Sequence[tuple[int, int]]) -> list[list[int]]:

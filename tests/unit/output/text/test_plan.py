@@ -286,9 +286,8 @@ ANY = st.text(st.characters(), min_size=1, max_size=300)
 def test_whatever_a_cluster_holds_only_printable_text_comes_out(
     name: str, value: str, rack: str, message: str, verbose: bool, width: int
 ) -> None:
-    """Control characters, ANSI, direction marks and surrogates never reach a terminal, and no line exceeds the page.
-
-    The option of a consent is one line, so that it can be copied.
+    """Control characters, ANSI, direction marks and surrogates never reach a terminal, also in short forms, and no line
+    of a plan exceeds the page. The option of a consent is one line, so that it can be copied.
     """
     items = (
         ConfigItem(name, value, value, RiskAssessment(Risk.DATA_LOSS, message)),
@@ -308,7 +307,8 @@ def test_whatever_a_cluster_holds_only_printable_text_comes_out(
         write_block=WriteBlock(Reason.FROZEN, message),
     )
     lines = format_plans([found], TextLayout(width=width, verbose=verbose, spare_width=0)).split("\n")
-    assert all(line.isprintable() for line in lines)
+    short = format_topic_lines([found] * 2, TextLayout()) + format_summaries([found] * 2, TextLayout())
+    assert all(line.isprintable() for line in (*lines, *short.split("\n")))
     assert max(len(line) for line in lines if "--allow-risk" not in line) <= max(width, 80)
 
 
@@ -389,9 +389,3 @@ def test_a_closed_cluster_is_named() -> None:
     assert first == "prod: write block: Frozen: the cluster is frozen: until noon; nothing is written"
     nameless = format_summaries([replace(closed, cluster="")], TextLayout())
     assert nameless.startswith("write block: Frozen: the cluster is frozen: until noon; nothing is written\n")
-
-
-def test_names_that_a_terminal_would_obey_are_escaped() -> None:
-    """Names with control characters are escaped in short forms too."""
-    assert "\x1b" not in format_topic_lines([replace(mixed(), cluster="\x1b[2J")] * 2, TextLayout())
-    assert "\x1b" not in format_summaries([replace(mixed(), cluster="\x1b[2J")] * 2, TextLayout())
