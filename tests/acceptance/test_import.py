@@ -680,11 +680,16 @@ CASES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_file_of_another_tool(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_tool(case: Case, tmp_path: Path) -> None:
     """Topics have the text of the file; each field that is not imported is named with its place and the reason."""
     (tmp_path / "file.yaml").write_text(case.text)
-    monkeypatch.chdir(tmp_path)
     found = run_topiarist("import", case.tool, "file.yaml")
     assert _specs(found) == case.topics, found.err
     for text in case.named:
@@ -701,9 +706,8 @@ def _specs(found: RunResult) -> dict[str, Any]:
     return specs
 
 
-def test_one_file_of_a_folder_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_file_of_a_folder_does_not_stop_the_others(tmp_path: Path) -> None:
     """Files that cannot be read are errors with their place, and the run ends with 1; the other files are imported."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "topics").mkdir()
     (tmp_path / "topics" / "a.yaml").write_text("{{- range .Values.topics }}\n" + STRIMZI)
     (tmp_path / "topics" / "b.yaml").write_text(_strimzi())
@@ -716,9 +720,8 @@ def test_one_file_of_a_folder_does_not_stop_the_others(tmp_path: Path, monkeypat
     assert "imported 1 topic into made" in found.err
 
 
-def test_a_folder_of_json_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_json_is_no_silence(tmp_path: Path) -> None:
     """Folders stand for YAML: a folder without any is named, and a JSON file is imported by its own path."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / "prod.json").write_text(_state(KAFKA_TOPIC))
     found = run_topiarist("import", "terraform", "states")
@@ -728,9 +731,8 @@ def test_a_folder_of_json_is_no_silence(tmp_path: Path, monkeypatch: pytest.Monk
     assert _specs(run_topiarist("import", "terraform", "states/prod.json")) == {"orders": {"partitions": 3}}
 
 
-def test_topics_of_two_clusters_never_share_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_of_two_clusters_never_share_a_file(tmp_path: Path) -> None:
     """Names of documents join cluster and topic; where two would be equal, one has a suffix."""
-    monkeypatch.chdir(tmp_path)
     topics = [("", "a.b"), ("a", "b"), ("a", "b.c"), ("a.b", "c"), ("a", "B_c")]
     (tmp_path / "file.yaml").write_text(
         "---\n".join(
@@ -749,9 +751,8 @@ def test_topics_of_two_clusters_never_share_a_file(tmp_path: Path, monkeypatch: 
     assert run_topiarist("validate", "made").code == Exit.DONE
 
 
-def test_a_cluster_that_no_topic_names_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_no_topic_names_is_said(tmp_path: Path) -> None:
     """``--cluster`` with a typing error has no effect on any topic, and a line says so."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "file.yaml").write_text(f"meta: {{name: a, cluster: east}}\nspec: {SIZES}\n")
     options = ("--cluster", "eats=prod", "--cluster", "test")
     found = run_topiarist("import", "topicctl", "file.yaml", *options)
@@ -765,9 +766,8 @@ def test_a_cluster_that_no_topic_names_is_said(tmp_path: Path, monkeypatch: pyte
         assert "'--cluster': found \"A_B\", wanted a DNS name" in refused.err
 
 
-def test_what_a_server_sets_is_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_server_sets_is_not_left_out(tmp_path: Path) -> None:
     """With ``--exit-code`` the output of kubectl ends with 0: nothing that a user wrote is missing."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "file.yaml").write_text(CASES["the list of kubectl"].text)
     assert run_topiarist("import", "strimzi", "file.yaml", "--exit-code").code == Exit.DONE
 
@@ -799,10 +799,9 @@ SAME = "partitions: 3, topicConfiguration: {retention.ms: 3600000}"
     ],
 )
 def test_a_document_is_checked_against_manifests(
-    channel: str, options: tuple[str, ...], out: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    channel: str, options: tuple[str, ...], out: str, code: int, tmp_path: Path
 ) -> None:
     """With ``--exit-code`` a difference ends with 3, a field that is left out with 4; no manifest is printed."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "file.yaml").write_text(_channel(channel))
     (tmp_path / "topics").mkdir()
     (tmp_path / "topics" / "a.yaml").write_text(CLUSTERS + ORDERS)
@@ -813,11 +812,8 @@ def test_a_document_is_checked_against_manifests(
 
 
 @pytest.mark.parametrize(("part", "left_out"), [("{}", 0), ("{y: {partitions: 3}}", 0), ("{y: {partitions: 6}}", 1)])
-def test_two_servers_may_be_one_cluster(
-    part: str, left_out: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_servers_may_be_one_cluster(part: str, left_out: int, tmp_path: Path) -> None:
     """A channel is one topic of the cluster then; values that one of the servers has alone are named."""
-    monkeypatch.chdir(tmp_path)
     servers = "servers: {x: {protocol: kafka}, y: {protocol: kafka}}\n"
     (tmp_path / "file.yaml").write_text(servers + _channel(f"partitions: 3, envServerOverrides: {part}"))
     found = run_topiarist("import", "asyncapi", "file.yaml", "--cluster", "x=prod", "--cluster", "y=prod")
@@ -836,10 +832,9 @@ def test_two_servers_may_be_one_cluster(
     ],
 )
 def test_a_check_that_compares_nothing_is_an_error(
-    options: tuple[str, ...], code: Exit, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: tuple[str, ...], code: Exit, message: str, tmp_path: Path
 ) -> None:
     """Topics of clusters without a document have no values to compare with: no check passes for that reason."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "file.yaml").write_text(_channel(SAME))
     (tmp_path / "topics").mkdir()
     (tmp_path / "topics" / "a.yaml").write_text(ORDERS)
@@ -848,9 +843,8 @@ def test_a_check_that_compares_nothing_is_an_error(
     assert message in found.err
 
 
-def test_validate_names_a_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validate_names_a_template(tmp_path: Path) -> None:
     """A manifest that was not rendered has one error, at its first marker."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "file.yaml").write_text(
         "{{- range .Values.topics }}\n---\napiVersion: topiarist.dev/v1\nkind: Topic\n"
         "metadata: {name: {{ .name }}}\n{{ end }}"
