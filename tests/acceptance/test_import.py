@@ -205,13 +205,6 @@ CASES = {
         ("file.yaml:7:5: error: found the field retention.ms twice",),
         code=Exit.ERROR,
     ),
-    "a key of JSON twice": Case(
-        "terraform",
-        '{"values": {"root_module": {"resources": [{"type": "kafka_topic", "values": {"name": "a", "name": "b"}}]}}}',
-        {},
-        ("found the field name twice",),
-        code=Exit.ERROR,
-    ),
     "a plan twice": Case(
         "julie",
         "plans: {p: {config: {retention.ms: 1}}}\n---\nplans: {p: {config: {retention.ms: 2}}}\n---\n"
@@ -494,13 +487,6 @@ CASES = {
         {"a": {"partitions": 1}, "b": {"partitions": 1, "mode": "Observe"}},
         silent=("left out",),
     ),
-    "a template of a chart for Koperator": Case(
-        "koperator",
-        KOPERATOR + "metadata: {name: a}\nspec:\n  {{- toYaml . | nindent 2 }}\n",
-        {},
-        (f"file.yaml:5:3: error: found {{{{: {TEMPLATE}", RENDER),
-        code=Exit.ERROR,
-    ),
     "a topic of Koperator given as one of Confluent": Case(
         "cfk",
         KOPERATOR + "metadata: {name: a}\n",
@@ -516,13 +502,6 @@ CASES = {
             "file.yaml:5: channels.orders.bindings.kafka.partitions 1_0: found no positive number",
             "file.yaml:5: channels.orders.bindings.kafka.topicConfiguration.preallocate on: found",
         ),
-    ),
-    "a channel of AsyncAPI twice": Case(
-        "asyncapi",
-        "asyncapi: 2.6.0\nchannels:\n  a: {bindings: {kafka: {}}}\n  a: {}\n",
-        {},
-        ("file.yaml:4:3: error: found the field a twice",),
-        code=Exit.ERROR,
     ),
     "templates in AsyncAPI": Case(
         "asyncapi",
@@ -642,13 +621,6 @@ CASES = {
         "{% endfor %}\n",
         {},
         (f"file.yaml:4:1: error: found {{%: {TEMPLATE}", RENDER, "1 error"),
-        code=Exit.ERROR,
-    ),
-    "Helm": Case(
-        "strimzi",
-        "{{- range .Values.topics }}\n---\n" + STRIMZI + "{{- end }}\n",
-        {},
-        (f"file.yaml:1:1: error: found {{{{: {TEMPLATE}", "1 error"),
         code=Exit.ERROR,
     ),
     "variables": Case(
