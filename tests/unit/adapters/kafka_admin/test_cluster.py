@@ -167,25 +167,10 @@ def test_a_refused_change(kafka: FakeKafka, request_name: str, code: int, result
     assert {each.result for each in kafka.apply(kafka.plan(*WANTED))} == {Result.DONE}
 
 
-def test_a_plan_without_changes_takes_no_lock(kafka: FakeKafka) -> None:
-    """Nothing is written, not even a record."""
-    number = kafka.records().number
-    assert [*kafka.apply(kafka.plan(*BEFORE))] == []
-    assert kafka.records().number == number
-
-
-def test_a_stopped_run(kafka: FakeKafka) -> None:
-    """Nothing is sent, and all topics are skipped."""
-    outcomes = [*kafka.apply(kafka.plan(*WANTED), stop=lambda: True)]
-    assert {each.result for each in outcomes} == {Result.SKIPPED}
-    assert kafka.cluster.sent == []
-
-
 def test_a_freeze(kafka: FakeKafka) -> None:
     """It blocks writes until it is ended by its user, or with force; the state names it."""
     cluster, ada, plan = kafka.open(), Freeze("incident", "ada"), kafka.plan(*WANTED)
     assert cluster.set_freeze(ada, by="ada", force=False) == FreezeResult(Result.DONE, None)
-    assert cluster.set_freeze(ada, by="ada", force=False).result is Result.UNCHANGED
     assert cluster.set_freeze(None, by="bob", force=False) == FreezeResult(Result.REFUSED, ada)
     state = kafka.read()
     assert state.write_block.reason is Reason.FROZEN
@@ -195,7 +180,6 @@ def test_a_freeze(kafka: FakeKafka) -> None:
     assert caught.value.reason is Reason.FROZEN
     assert kafka.cluster.sent == []
     assert cluster.set_freeze(None, by="bob", force=True) == FreezeResult(Result.DONE, ada)
-    assert cluster.set_freeze(None, by="bob", force=False).result is Result.UNCHANGED
     assert kafka.read().write_block.reason is None
 
 
@@ -675,17 +659,12 @@ def test_runs_without_records_stop_beside_a_custom_topic_of_records() -> None:
 
 def test_questions_that_a_reader_answers(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is asked over the session of the cluster, and its answer is returned."""
-    cluster, topics = kafka.open(), [kafka.read().topics["set"]]
+    cluster = kafka.open()
     session = cluster._session
-    questions: dict[str, tuple[str, tuple[Any, ...]]] = {
-        "find_allowed_operations": ("read_allowed_operations", ()),
-        "read_broker_throttles": ("read_broker_throttles", ()),
-        "inspect": ("inspect", ("set",)),
-        "inspect_all": ("inspect_all", (topics,)),
-    }
-    for method, (function, arguments) in questions.items():
+    questions = {"find_allowed_operations": "read_allowed_operations", "read_broker_throttles": "read_broker_throttles"}
+    for method, function in questions.items():
         monkeypatch.setattr(topic_reader, function, lambda *given: given)
-        assert getattr(cluster, method)(*arguments) == (session, *arguments)
+        assert getattr(cluster, method)() == (session,)
     assert cluster.find_capabilities() == cluster_state.read_capabilities(session)
 
 

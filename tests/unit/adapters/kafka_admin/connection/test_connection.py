@@ -216,13 +216,6 @@ def test_an_answer_without_content(clock: FakeTime) -> None:
     assert connection.call_raw(METADATA, 9) == struct.pack(">i", 1)
 
 
-def test_a_large_answer(clock: FakeTime) -> None:
-    """The buffer grows with what arrives."""
-    payload = bytes(range(256)) * (9 << 10)
-    connection, _ = open_over(lambda frame: framed(frame, payload), clock)
-    assert connection.call_raw(METADATA, 9)[4:] == payload
-
-
 def test_versions(clock: FakeTime) -> None:
     """The highest version of both sides is sent; without one nothing is."""
     connection, peer = open_over(framed, clock)

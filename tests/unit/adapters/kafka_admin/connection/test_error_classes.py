@@ -78,24 +78,19 @@ def test_names() -> None:
 def test_errors_of_reads() -> None:
     """The reason tells a user apart: a right, an old broker, a login, brokers that may be back, and a bug."""
     for code in CODES:
-        require_errors_of_reads(code)
-
-
-def require_errors_of_reads(code: int) -> None:
-    """Check one code."""
-    error = error_codes.error_of(code, "cannot read", right="Describe", principal="User:a", message="why")
-    if code in RIGHTS:
-        expected = Reason.NO_PERMISSION
-        assert error.hint == "grant it with kafka-acls"
-    elif code in (35, 58):
-        expected = {35: Reason.PREREQUISITE_MISSING, 58: Reason.AUTHENTICATION_FAILED}[code]
-    else:
-        expected = Reason.UNREACHABLE if code in RETRYABLE else Reason.UNREADABLE
-    assert error.reason is expected
-    assert bool(error.hint) is (code in RIGHTS)
-    assert error_codes.error_name(code) in error.message
-    assert error.message.startswith("cannot read: ")
-    assert (": why" in error.message) is (code not in RIGHTS)
+        error = error_codes.error_of(code, "cannot read", right="Describe", principal="User:a", message="why")
+        if code in RIGHTS:
+            expected = Reason.NO_PERMISSION
+            assert error.hint == "grant it with kafka-acls"
+        elif code in (35, 58):
+            expected = {35: Reason.PREREQUISITE_MISSING, 58: Reason.AUTHENTICATION_FAILED}[code]
+        else:
+            expected = Reason.UNREACHABLE if code in RETRYABLE else Reason.UNREADABLE
+        assert error.reason is expected
+        assert bool(error.hint) is (code in RIGHTS)
+        assert error_codes.error_name(code) in error.message
+        assert error.message.startswith("cannot read: ")
+        assert (": why" in error.message) is (code not in RIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -165,26 +160,21 @@ CONFLICTS = {
 def test_answers_to_writes() -> None:
     """Each code says whether the change may have been made, and becomes the outcome of its topic."""
     for code in CODES:
-        require_answers_to_writes(code)
-
-
-def require_answers_to_writes(code: int) -> None:
-    """Check one code."""
-    element = Element(code, "why")
-    assert element.certainty is CERTAINTIES.get(code, Certainty.NOT_MADE)
-    outcome = not_made_outcome("orders", element, Right.CREATE)
-    assert (outcome.topic, outcome.result, outcome.reason) == (
-        "orders",
-        *REFUSALS.get(code, (Result.FAILED, Reason.WRITE_FAILED)),
-    )
-    words = (
-        "the brokers confirmed it"
-        if code == 0
-        else f"the brokers answered {error_codes.error_name(code)} ({code}): why"
-    )
-    assert words in outcome.message
-    assert outcome.message.startswith(CONFLICTS.get(code, ""))
-    assert (Right.CREATE.value in outcome.message) is (code in (29, 31))
+        element = Element(code, "why")
+        assert element.certainty is CERTAINTIES.get(code, Certainty.NOT_MADE)
+        outcome = not_made_outcome("orders", element, Right.CREATE)
+        assert (outcome.topic, outcome.result, outcome.reason) == (
+            "orders",
+            *REFUSALS.get(code, (Result.FAILED, Reason.WRITE_FAILED)),
+        )
+        words = (
+            "the brokers confirmed it"
+            if code == 0
+            else f"the brokers answered {error_codes.error_name(code)} ({code}): why"
+        )
+        assert words in outcome.message
+        assert outcome.message.startswith(CONFLICTS.get(code, ""))
+        assert (Right.CREATE.value in outcome.message) is (code in (29, 31))
 
 
 def test_an_answer_without_the_topic() -> None:
@@ -217,42 +207,32 @@ def test_codes_with_two_meanings(
 def test_codes_of_moves() -> None:
     """A read for moves is repeated while the cluster changes its leaders or controller."""
     for code in CODES:
-        require_codes_of_moves(code)
-
-
-def require_codes_of_moves(code: int) -> None:
-    """Check one code."""
-    if code == 0:
-        look._require(code, "", "a", "Describe")
-        return
-    with pytest.raises(Exception, match=r"\(") as caught:
-        look._require(code, "why", "topic a", "Describe on the topic")
-    if code in (-1, 5, 6, 7, 9, 13, 14, 15, 41):
-        assert isinstance(caught.value, look._Temporary)
-    else:
-        expected = Reason.NO_PERMISSION if code in (29, 31) else Reason.UNREADABLE
-        assert getattr(caught.value, "reason", None) is expected
-    assert f"{error_codes.describe_error(code)}: why" in str(caught.value)
+        if code == 0:
+            look._require(code, "", "a", "Describe")
+            continue
+        with pytest.raises(Exception, match=r"\(") as caught:
+            look._require(code, "why", "topic a", "Describe on the topic")
+        if code in (-1, 5, 6, 7, 9, 13, 14, 15, 41):
+            assert isinstance(caught.value, look._Temporary)
+        else:
+            expected = Reason.NO_PERMISSION if code in (29, 31) else Reason.UNREADABLE
+            assert getattr(caught.value, "reason", None) is expected
+        assert f"{error_codes.describe_error(code)}: why" in str(caught.value)
 
 
 def test_codes_of_topics() -> None:
     """Only one code proves that a topic does not exist; a hidden topic is no absent topic."""
     for code in CODES:
-        require_codes_of_topics(code)
-
-
-def require_codes_of_topics(code: int) -> None:
-    """Check one code."""
-    found = absent_or_error("orders", code)
-    assert (found is None) is (code == 3)
-    if found:
-        assert found.path == "topic orders"
-        hidden = "it is hidden from topiarist, or does not exist: Describe is missing"
-        refused = f"the brokers do not describe it: {error_codes.describe_error(code)}"
-        assert found.message == (hidden if code in RIGHTS else refused)
-    missing = absent_or_error("orders", None)
-    assert missing is not None
-    assert missing.message == "the answer of the brokers does not have it"
+        found = absent_or_error("orders", code)
+        assert (found is None) is (code == 3)
+        if found:
+            assert found.path == "topic orders"
+            hidden = "it is hidden from topiarist, or does not exist: Describe is missing"
+            refused = f"the brokers do not describe it: {error_codes.describe_error(code)}"
+            assert found.message == (hidden if code in RIGHTS else refused)
+        missing = absent_or_error("orders", None)
+        assert missing is not None
+        assert missing.message == "the answer of the brokers does not have it"
 
 
 def test_the_names_of_codes_of_writes() -> None:

@@ -422,8 +422,8 @@ def test_an_answer_without_the_coordinator(session: Session, network: Network) -
 
 
 def with_topic(*partitions: Any, code: int = 0, name: str = "t") -> Any:
-    """Return metadata with a topic."""
-    answer = metadata({name: list(partitions)})
+    """Return metadata of four brokers with a topic."""
+    answer = metadata({name: list(partitions)}, brokers=range(4))
     answer.topics[0].error_code = code
     return answer
 
@@ -441,23 +441,15 @@ def led(number: int, leader: int, code: int = 0) -> Any:
         (with_topic(led(0, 2), led(1, 3)), "b3"),
         (with_topic(led(1, 3, code=9)), "b3"),
         (with_topic(led(1, 3, code=5)), "b3"),
+        (with_topic(led(1, 0)), "b0"),
     ],
 )
 def test_the_leader(session: Session, network: Network, answer: Any, host: str) -> None:
-    """The leader of the partition; an error code of the partition does not matter if there is a leader."""
+    """An error code of the partition does not matter if there is a leader; zero is the id of a broker."""
     network.script["Metadata"] = answer
     found: Any = session.leader("t", 1)
     assert found.address[0] == host
     assert [each.name for each in network.sent[0][2].topics] == ["t"]
-
-
-def test_a_broker_with_the_id_zero_leads(session: Session, network: Network) -> None:
-    """Zero is an id; no leader is a negative one."""
-    answer = with_topic(led(1, 0))
-    answer.brokers.append(reply(node_id=0, host="b0", port=9092, rack=None))
-    network.script["Metadata"] = answer
-    found: Any = session.leader("t", 1)
-    assert found.address[0] == "b0"
 
 
 @pytest.mark.parametrize(

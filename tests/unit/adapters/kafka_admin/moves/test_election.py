@@ -11,16 +11,15 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import LeaderChange
 from topiarist.model.outcome import Outcome, Result
 from topiarist.planning.moves import ledger as ledger_module
-from unit.adapters.kafka_admin.moves.moving_brokers import MovingBrokers, make_brokers
+from unit.adapters.kafka_admin.moves.moving_brokers import MovingBrokers
 from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, reply
 
 FIRST, SECOND = LeaderChange(0, 2, 1), LeaderChange(1, 3, 2)
 
 
 @pytest.fixture
-def brokers(monkeypatch: pytest.MonkeyPatch) -> MovingBrokers:
+def brokers(brokers: MovingBrokers) -> MovingBrokers:
     """Return brokers with a topic that two other brokers lead."""
-    brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2), (2, 3))
     brokers.topics["a"][0].leader, brokers.topics["a"][1].leader = 2, 3
     return brokers

@@ -23,7 +23,7 @@ from topiarist.model.moves import ReplicaMove
 from topiarist.model.state import PartitionState, Reassignment
 from topiarist.planning.moves.gate import MovedTopic
 from topiarist.planning.moves.throttles import PartitionInFlight
-from unit.adapters.kafka_admin.moves.moving_brokers import LISTS, RATES, make_brokers
+from unit.adapters.kafka_admin.moves.moving_brokers import LISTS, RATES, MovingBrokers
 from unit.adapters.kafka_admin.scripted_session import LOST, reply
 
 MOVES = (ReplicaMove("b", 1, (1,), (2, 1)), ReplicaMove("a", 0, (1, 2), (2, 1)), ReplicaMove("b", 0, (1,), (2,)))
@@ -102,9 +102,8 @@ def test_elections() -> None:
     assert look.read_elections_answer(answer, [("a", 0)]) == {("a", 0): Element(31)}
 
 
-def test_a_look_waits_for_the_end_of_moves_that_were_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_waits_for_the_end_of_moves_that_were_sent(brokers: MovingBrokers) -> None:
     """The controller may list a move no more while a broker still serves both its old and its new replicas."""
-    brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2))
     brokers.reassign("a", 0, (1, 3))
     brokers.session.script["ListPartitionReassignments"] = reply(error_code=0, error_message=None, topics=[])
@@ -113,9 +112,8 @@ def test_a_look_waits_for_the_end_of_moves_that_were_sent(monkeypatch: pytest.Mo
     assert reader.look(["a"]).list_of(("a", 0)) == (1, 3)
 
 
-def test_a_move_that_begins_during_a_look_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_move_that_begins_during_a_look_is_in_it(brokers: MovingBrokers) -> None:
     """The list is read before and after the metadata, until both are equal."""
-    brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2))
     brokers.reassign("a", 0, (1, 3))
     empty = reply(error_code=0, error_message=None, topics=[])
@@ -124,22 +122,20 @@ def test_a_move_that_begins_during_a_look_is_in_it(monkeypatch: pytest.MonkeyPat
     assert brokers.session.names().count("ListPartitionReassignments") == 4
 
 
-def test_metadata_that_do_not_show_a_listed_move_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("target", [(1, 3), (1, 2, 3)])
+def test_metadata_that_do_not_show_a_listed_move_yet(brokers: MovingBrokers, target: tuple[int, ...]) -> None:
     """A broker that is behind is asked again; a move without replicas to remove is seen by its list alone."""
-    for target in ((1, 3), (1, 2, 3)):
-        brokers = make_brokers(monkeypatch)
-        brokers.create("a", (1, 2))
-        behind = brokers.on_metadata(1, reply(names=["a"], ids=[]))
-        brokers.reassign("a", 0, target)
-        brokers.copies_at_sleep = False
-        brokers.session.script["Metadata"] = [behind, brokers.on_metadata]
-        assert brokers.reader().look(["a"]).target_of(("a", 0)) == target
-        assert brokers.session.names().count("Metadata") == 2
+    brokers.create("a", (1, 2))
+    behind = brokers.on_metadata(1, reply(names=["a"], ids=[]))
+    brokers.reassign("a", 0, target)
+    brokers.copies_at_sleep = False
+    brokers.session.script["Metadata"] = [behind, brokers.on_metadata]
+    assert brokers.reader().look(["a"]).target_of(("a", 0)) == target
+    assert brokers.session.names().count("Metadata") == 2
 
 
-def test_lists_that_change_all_the_time_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_that_change_all_the_time_are_taken_as_they_are(brokers: MovingBrokers) -> None:
     """After five seconds a look returns what it has seen last, whatever another client does."""
-    brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2))
     brokers.reassign("a", 0, (1, 3))
     brokers.copies_at_sleep = False
@@ -174,11 +170,8 @@ NO_RIGHT = "it needs"
         (listing(42, None), Reason.UNREADABLE, "the reassignments cannot be read: INVALID_REQUEST (42)"),
     ],
 )
-def test_answers_that_end_a_read(
-    monkeypatch: pytest.MonkeyPatch, script: dict[str, Any], reason: Reason, message: str
-) -> None:
+def test_answers_that_end_a_read(brokers: MovingBrokers, script: dict[str, Any], reason: Reason, message: str) -> None:
     """The error names what was read, the right, and the words of the brokers; it is not read again."""
-    brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2))
     brokers.session.script.update(script)
     with pytest.raises(TopiaristError) as caught:
@@ -226,10 +219,9 @@ def test_answers_that_end_a_read(
     ],
 )
 def test_a_topic_that_is_not_described(
-    monkeypatch: pytest.MonkeyPatch, name: str, code: int | None, reason: Reason, message: str
+    brokers: MovingBrokers, name: str, code: int | None, reason: Reason, message: str
 ) -> None:
     """Its error is its own, and the others are read; what may be gone is waited for first."""
-    brokers = make_brokers(monkeypatch)
     for topic in "ab":
         brokers.create(topic, (1, 2))
     brokers.errors[name, "a"] = code
@@ -242,9 +234,8 @@ def test_a_topic_that_is_not_described(
     assert (sum(brokers.clock.slept) >= look.READ_PATIENCE_S) is (reason is Reason.UNREACHABLE)
 
 
-def test_a_hidden_topic_that_another_client_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hidden_topic_that_another_client_moves(brokers: MovingBrokers) -> None:
     """It keeps no other topic from being read, and its brokers count."""
-    brokers = make_brokers(monkeypatch)
     for topic in "ab":
         brokers.create(topic, (1, 2))
     brokers.reassign("a", 0, (1, 3))
@@ -255,9 +246,8 @@ def test_a_hidden_topic_that_another_client_moves(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("code", [-1, 5, 6, 7, 9, 13, 14, 15, 41])
-def test_codes_of_a_cluster_that_changes(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_codes_of_a_cluster_that_changes(brokers: MovingBrokers, code: int) -> None:
     """A leader or a controller that changes is waited for; after the patience the error has the last code."""
-    brokers = make_brokers(monkeypatch)
     brokers.session.script.update(listing(code, "wait"))
     words = rf"cannot read the cluster: the reassignments: \w+ \({code}\): wait$"
     with pytest.raises(TopiaristError, match=words) as caught:
@@ -265,12 +255,11 @@ def test_codes_of_a_cluster_that_changes(monkeypatch: pytest.MonkeyPatch, code: 
     assert caught.value.reason is Reason.UNREACHABLE
 
 
-def test_a_topic_of_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_of_a_look(brokers: MovingBrokers) -> None:
     """A record is valid for the topic with its id; a topic that does not exist has no lists, and no configs are read.
 
     Without ``min.insync.replicas`` of a topic Kafka's default is in effect.
     """
-    brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2), (2, 1))
     brokers.create("b", (1,))
     brokers.configs["topics/a"]["min.insync.replicas"] = "2"
@@ -303,9 +292,8 @@ def test_a_topic_of_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "DescribeConfigs" not in brokers.session.names()
 
 
-def test_a_cluster_that_does_not_answer_is_read_again_for_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_answer_is_read_again_for_some_time(brokers: MovingBrokers) -> None:
     """A lost answer is asked for again, at another controller if there is one; after the patience it is an error."""
-    brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2))
     brokers.session.script["Metadata"] = [LOST, brokers.on_metadata]
     assert brokers.reader().look(["a"]).topics["a"]
@@ -318,12 +306,11 @@ def test_a_cluster_that_does_not_answer_is_read_again_for_some_time(monkeypatch:
     assert look.READ_PATIENCE_S <= brokers.clock.current - began <= look.READ_PATIENCE_S + 2 * look._PAUSE_S
 
 
-def test_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_throttles(brokers: MovingBrokers) -> None:
     """Those of topics are read after a sync, in one request; each broker describes its own.
 
     A broker that is away is named apart, a topic that does not exist has none.
     """
-    brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2))
     brokers.create("b", (1, 2))
     brokers.configs |= {"topics/a": {LISTS[0]: "*", "retention.ms": "1"}, "brokers/1": {RATES[1]: "5"}}
@@ -354,9 +341,8 @@ def test_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
         (None, "the answer of the brokers does not have the configs of {}"),
     ],
 )
-def test_throttles_that_are_not_described(monkeypatch: pytest.MonkeyPatch, code: int | None, words: str) -> None:
+def test_throttles_that_are_not_described(brokers: MovingBrokers, code: int | None, words: str) -> None:
     """Each entity has its own error, and the others are read."""
-    brokers = make_brokers(monkeypatch)
     for topic in "ab":
         brokers.create(topic, (1, 2))
     brokers.errors |= {("DescribeConfigs", "a"): code, ("DescribeConfigs", "1"): code}
@@ -367,9 +353,8 @@ def test_throttles_that_are_not_described(monkeypatch: pytest.MonkeyPatch, code:
         assert re.match(words.format(entity), error.message)
 
 
-def test_partitions_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_in_flight(brokers: MovingBrokers) -> None:
     """Each has its target, the replicas that copy, and those in sync; an unknown topic has none."""
-    brokers = make_brokers(monkeypatch)
     brokers.create("a", (1, 2), (2, 1))
     brokers.reassign("a", 1, (3, 1))
     found = brokers.reader().look(["a"])

@@ -18,16 +18,10 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, BatchRecord, MoveKind, MoveProgress, OwnValue, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import MoveReplicas
-from unit.adapters.kafka_admin.moves.moving_brokers import LISTS, OWNER, RATE, RATES, MovingBrokers, make_brokers
+from unit.adapters.kafka_admin.moves.moving_brokers import LISTS, OWNER, RATE, RATES, MovingBrokers
 from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, reply
 
 ONE = BatchLimits(partitions=1)
-
-
-@pytest.fixture
-def brokers(monkeypatch: pytest.MonkeyPatch) -> MovingBrokers:
-    """Return four brokers without topics."""
-    return make_brokers(monkeypatch)
 
 
 def test_all_kinds_of_moves(brokers: MovingBrokers) -> None:

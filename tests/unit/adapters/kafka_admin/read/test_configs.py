@@ -136,13 +136,6 @@ def test_metadata() -> None:
     assert decode_metadata(metadata({}, controller=0)).controller == 0
 
 
-def test_an_error_of_a_broker_has_its_words() -> None:
-    """The message of the broker says what the code does not."""
-    answer = DescribeConfigsResponse(throttle_time_ms=0, results=[described("1", 4, [], 42)])
-    with pytest.raises(TopiaristError, match=r"cannot read the configs of broker 1: .*why"):
-        read_broker_throttles(over(metadata({}), DescribeConfigs=answer))
-
-
 def test_topic_ids() -> None:
     """A topic id that the answer leaves out is not known to be gone."""
     answer = metadata({"a": 100})
@@ -311,34 +304,33 @@ def test_throttles_of_brokers() -> None:
     assert found == {"brokers/1": {rates: "5"}, "brokers/<default>": {rates: "9"}}
 
 
-@pytest.mark.parametrize(("entity", "words"), [("1", "the configs of broker 1"), ("", "the defaults of the brokers")])
-def test_throttles_that_the_answer_does_not_have(entity: str, words: str) -> None:
-    """A broker without an answer is no broker without a throttle."""
+@pytest.mark.parametrize(
+    ("code", "reason", "words"),
+    [
+        (None, Reason.UNREADABLE, "the answer of the brokers does not have {}"),
+        (31, Reason.NO_PERMISSION, "cannot read {}: .*lacks DescribeConfigs on the cluster"),
+        (42, Reason.UNREADABLE, "cannot read {}: .*why"),
+    ],
+)
+@pytest.mark.parametrize(("entity", "name"), [("1", "the configs of broker 1"), ("", "the defaults of the brokers")])
+def test_throttles_that_are_not_described(entity: str, name: str, code: int | None, reason: Reason, words: str) -> None:
+    """A broker without an answer is no broker without a throttle; the error names the entity."""
 
     def answer(_broker: int, request: Any) -> Any:
         (each,) = request.resources
-        results = [] if each.resource_name == entity else [described(each.resource_name, 4, [])]
-        return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+        is_odd = each.resource_name == entity
+        found = described(each.resource_name, 4, [], (code or 0) * is_odd)
+        return DescribeConfigsResponse(throttle_time_ms=0, results=[] if is_odd and code is None else [found])
 
-    session = over(metadata({}), DescribeConfigs=answer)
-    with pytest.raises(TopiaristError, match=f"the answer of the brokers does not have {words}") as caught:
-        read_broker_throttles(session)
-    assert caught.value.reason is Reason.UNREADABLE
-    session.script["DescribeConfigs"] = DescribeConfigsResponse(throttle_time_ms=0, results=[])
-    assert read_static_settings(session, 1, ["remote.log.storage.system.enable"]) == {}
-
-
-@pytest.mark.parametrize(("entity", "words"), [("1", "the configs of broker 1"), ("", "the defaults of the brokers")])
-def test_throttles_without_the_right(entity: str, words: str) -> None:
-    """The error names the entity."""
-
-    def answer(_broker: int, request: Any) -> Any:
-        (each,) = request.resources
-        code = 31 if each.resource_name == entity else 0
-        return DescribeConfigsResponse(throttle_time_ms=0, results=[described(each.resource_name, 4, [], code)])
-
-    with pytest.raises(TopiaristError, match=f"cannot read {words}.*lacks DescribeConfigs on the cluster"):
+    with pytest.raises(TopiaristError, match=words.format(name)) as caught:
         read_broker_throttles(over(metadata({}), DescribeConfigs=answer))
+    assert caught.value.reason is reason
+
+
+def test_static_settings_that_the_answer_does_not_have() -> None:
+    """They are not known."""
+    session = over(metadata({}), DescribeConfigs=DescribeConfigsResponse(throttle_time_ms=0, results=[]))
+    assert read_static_settings(session, 1, ["remote.log.storage.system.enable"]) == {}
 
 
 @pytest.mark.parametrize(
@@ -435,17 +427,26 @@ def test_answers_about_every_topic_end_a_read(code: int, reason: Reason, message
 
 
 def test_known_configs() -> None:
-    """The topic with the fewest overrides is asked, another one for the defaults that it hides."""
+    """The topic with the fewest overrides is asked, another one for the defaults that it hides.
+
+    Only a dynamic value of all brokers is a default: no override, no static value, no built-in default, no empty text.
+    """
     asked = []
+    synonyms = [
+        ("retention.ms", "1", 1),
+        ("log.retention.ms", "2", 3),
+        ("log.x", "", 3),
+        ("log.static", "3", 4),
+        ("log.y", "4", 5),
+    ]
 
     def answer(_broker: int, request: Any) -> Any:
         (each,) = request.resources
         asked.append((each.resource_name, request.include_synonyms))
-        synonyms = [("log.retention.ms", "1", 1), ("log.retention.ms", "2", 3), ("log.x", "", 3), ("log.y", "4", 5)]
         if each.resource_name == "few":
             entries = [entry("retention.ms", "9", 1, 5, synonyms), entry("odd", "1", 5, 77)]
         else:
-            entries = [entry("retention.ms", "3", 5, 5), entry("odd", "2", 1, 1)]
+            entries = [entry("retention.ms", "3", 5, 5, synonyms), entry("odd", "2", 1, 1)]
         return DescribeConfigsResponse(throttle_time_ms=0, results=[described(each.resource_name, 2, entries)])
 
     session = over(DescribeConfigs=answer)
@@ -462,26 +463,8 @@ def test_known_configs() -> None:
         "retention.ms": ("LONG", "3"),
         "odd": ("", "1"),
     }
-    assert read_known_configs(session, session.any_broker(), {"none": None}) is None
-
-
-def test_defaults_of_the_brokers() -> None:
-    """Only a dynamic value of all brokers is one: no override, no static value, no built-in default, no empty text."""
-    synonyms = [
-        ("retention.ms", "1", 1),
-        ("log.retention.ms", "2", 3),
-        ("log.x", "", 3),
-        ("log.static", "3", 4),
-        ("log.y", "4", 5),
-    ]
-    answer = DescribeConfigsResponse(
-        throttle_time_ms=0, results=[described("a", 2, [entry("retention.ms", "1", 1, 5, synonyms)])]
-    )
-    session = over(DescribeConfigs=answer)
-    known = read_known_configs(session, session.any_broker(), {"a": {"retention.ms": "1"}})
-    assert known is not None
     assert known.broker_defaults == {"log.retention.ms": "2"}
-    assert known.configs["retention.ms"].default is None
+    assert read_known_configs(session, session.any_broker(), {"none": None}) is None
 
 
 @pytest.mark.parametrize(
@@ -678,16 +661,8 @@ def lend() -> AbstractContextManager[Any]:
     return nullcontext(object())
 
 
-def test_one_connection_reads_all_parts_in_order() -> None:
-    """Without further connections no thread is started."""
-    threads = threading.active_count()
-    assert read_in_parallel(FIRST, PARTS, lambda _, part: (part, threading.active_count()), no_more) == [
-        (part, threads) for part in PARTS
-    ]
-
-
 def test_no_thread_begins_without_further_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller that has one connection reads in its own thread."""
+    """A caller that has one connection reads all parts in order, in its own thread."""
     monkeypatch.setattr(threading, "Thread", lambda **_: pytest.fail("begins a thread"))
     assert read_in_parallel(FIRST, PARTS, lambda _, part: part, no_more) == PARTS
 

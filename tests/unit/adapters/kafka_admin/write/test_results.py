@@ -15,7 +15,6 @@ from topiarist.adapters.kafka_admin.write.results import (
     build_intent,
     build_partial_record,
     find_created_result,
-    find_differences,
     find_result,
     forget_applied,
 )
@@ -415,24 +414,3 @@ def test_the_keys_of_an_earlier_topic_do_not_count(is_valid: bool, keys: tuple[s
     found = build_partial_record(stale, topic(a="1", cleanup_policy="compact"))
     assert found
     assert found.config_keys == keys
-
-
-@pytest.mark.parametrize(
-    ("plan", "shown", "differences"),
-    [
-        (DELETION, None, []),
-        (DELETION, topic(), ["it still exists"]),
-        (DELETION, topic(topic_id="X"), ["it was recreated, so it is a different topic"]),
-        (CREATION, None, ["it does not exist"]),
-        (
-            CREATION,
-            topic(((1, 2), (3, 2)), retention_ms="20"),
-            ["wanted the replicas [2, 3] of partition 1, found [3, 2]"],
-        ),
-        (CREATION, topic(((1, 2), (3,)), retention_ms="20"), ["wanted 2 replicas, found 1"]),
-        (CREATION, topic(((1, 2),)), ["wanted 2 partitions, found 1", "retention.ms: wanted 20, found not set"]),
-    ],
-)
-def test_what_differs_is_named(plan: TopicPlan, shown: TopicState | None, differences: list[str]) -> None:
-    """Each difference has both values, and the partition that it is in."""
-    assert find_differences(write(plan), shown) == differences
