@@ -37,7 +37,6 @@ from topiarist.adapters.kafka_admin.read.topic_reader import (
     read_broker_throttles,
 )
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import Broker
 from topiarist.model.outcome import TopicProgress
 from topiarist.model.state import PartitionState, ReadError, Reassignment, TopicInspection, TopicState
 from unit.adapters.kafka_admin.read.test_sync import quorum, versions
@@ -115,25 +114,6 @@ def describe(_broker: int, request: Any) -> Any:
 
 ID_OF_A, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAg", "AAAAAAAAAAAAAAAAAAAAAQ"
 TOPIC = {"a": [partition(0, 1, 2), partition(1, 2, 9, leader=-1)]}
-
-
-def test_metadata() -> None:
-    """Brokers, topics and partitions are sorted; a negative controller is none, and an error is kept by name."""
-    answer = metadata(
-        {"b": [partition(1, 2), partition(0, 1)], "x": 29},
-        brokers=(2, 1),
-        racks={2: "r"},
-        controller=-1,
-        cluster_id=None,
-    )
-    found = decode_metadata(answer)
-    assert (found.cluster_id, found.controller, found.errors) == ("", None, {"x": 29})
-    assert found.brokers == (Broker(1), Broker(2, "r"))
-    assert [*found.topics] == ["b"]
-    assert [*found.topics["b"].partitions] == [0, 1]
-    assert found.topics["b"].partitions[1] == ((2,), 2, (2,), 7)
-    assert found.topics["b"].topic_id is None
-    assert decode_metadata(metadata({}, controller=0)).controller == 0
 
 
 def test_topic_ids() -> None:

@@ -82,11 +82,6 @@ def test_it_reads_what_the_library_reads(answer: Any) -> None:
     assert list(decode_overrides(data)) == read_with_library(data)
 
 
-def test_only_overrides_are_kept() -> None:
-    """A default is not an override."""
-    assert list(decode_overrides(encode(one_override()))) == [TopicOverrides("orders", {"retention.ms": "5"}, 0, "")]
-
-
 def test_texts_at_the_border_of_one_byte() -> None:
     """A text of 127 bytes has a length of two bytes, whatever follows it; such entries read as the library reads them.
 
@@ -130,13 +125,6 @@ def test_short_entries_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         list(decode_overrides(encode(DescribeConfigsResponse(throttle_time_ms=0, results=[result]))))
         assert len(spans) == calls
         spans.clear()
-
-
-def test_the_error_of_a_topic_is_kept() -> None:
-    """A topic that may not be described has its error code: no entries alone would read as no overrides."""
-    result = _RESULT(error_code=29, error_message="denied", resource_type=2, resource_name="orders", configs=[])
-    answer = DescribeConfigsResponse(throttle_time_ms=0, results=[result])
-    assert list(decode_overrides(encode(answer))) == [TopicOverrides("orders", {}, 29, "denied")]
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:

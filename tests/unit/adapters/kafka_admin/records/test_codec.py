@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from support.kafka.memory_records import MemoryBroker
 from support.strategies import ownership_records
 from topiarist.adapters.kafka_admin.records import codec
 from topiarist.adapters.kafka_admin.records.codec import (
@@ -32,7 +31,6 @@ from topiarist.adapters.kafka_admin.records.codec import (
     merge_moved,
     resolve,
 )
-from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.own_values import encode_batch, encode_freeze, encode_value
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
@@ -300,30 +298,6 @@ def test_a_repeated_move_writes_nothing() -> None:
     merged = merge_moved(CLOSED, Records({"orders": TopicRecord(OURS, "id-1")}, gate=BOB, moved=note))
     assert (merged.topics, merged.moved, merged.gate) == ({}, note, BOB)
     assert merged.result == MovedRecords("/kafka", 2, ("recreated",), repeated=True, unmatched=("clicks",))
-
-
-def open_run(broker: MemoryBroker) -> RecordsRun:
-    """Return a run for which no topic exists."""
-    return RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names)), clock=broker.clock)
-
-
-def test_the_note_and_all_records_are_one_transaction() -> None:
-    """Ten thousand records are written in several batches of one transaction, and read back whole; a frozen cluster
-    takes records too.
-    """
-    broker = MemoryBroker()
-    open_run(broker).set_freeze(BOB, by="bob", force=False)
-    run = open_run(broker)
-    topics = {f"topic-{number:05}": TopicRecord(OURS, f"id-{number}") for number in range(10_000)}
-    with pytest.raises(TopiaristError, match="frozen by bob"):
-        run.acquire()
-    before = run.acquire(ignore_freeze=True)
-    broker.calls.clear()
-    run.commit_moved(topics, Moved("/kafka", len(topics)), BOB)
-    assert (broker.calls.count("EndTxn"), broker.calls.count("Produce") > 1) == (1, True)
-    found = open_run(broker).read()
-    assert (found.topics, found.moved, found.gate) == (topics, Moved("/kafka", 10_000), BOB)
-    assert found.number == before.number + 1
 
 
 # What an intent stands for, from what its topic shows: every branch, and a property over all partial outcomes.

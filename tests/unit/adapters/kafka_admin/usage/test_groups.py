@@ -9,21 +9,12 @@ import pytest
 
 from topiarist.adapters.kafka_admin.protocol import messages
 from topiarist.adapters.kafka_admin.usage import groups as groups_module
-from topiarist.adapters.kafka_admin.usage import groups as requests_module
 from topiarist.adapters.kafka_admin.usage.groups import GroupReader, Groups, UsageRequests
 from topiarist.model.usage import GroupType, UsageProblem
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, ScriptedSession, reply
 from unit.adapters.kafka_admin.test_usage_subscriptions import assignment, subscription
 
 NOT_FOUND, LOADING, DENIED = 69, 14, 30
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    """Replace the time of the requests."""
-    clock = FakeTime()
-    monkeypatch.setattr(requests_module, "time", clock)
-    return clock
 
 
 def listed(name: str, kind: str | None = "Classic", protocol: str = "consumer", state: str = "Stable") -> Any:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from topiarist.adapters.kafka_admin.protocol.messages import ListOffsetsRequest
-from topiarist.adapters.kafka_admin.usage import groups as requests_module
 from topiarist.adapters.kafka_admin.usage.groups import UsageRequests
 from topiarist.adapters.kafka_admin.usage.reader import PARTITIONS_PER_REQUEST, Offsets, Partition, read_offsets
 from topiarist.model.usage import UsageProblem
-from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, ScriptedSession, reply
+from unit.adapters.kafka_admin.scripted_session import LOST, ScriptedSession, reply
 
 LATEST, EARLIEST, NEWEST, OLDEST = -1, -2, -3, 0
 
@@ -57,14 +56,6 @@ class Brokers:
         code = codes.pop(0) if codes else 0
         offset, time = (-1, -1) if code else LOG[key].get(timestamp, (-1, -1))
         return reply(partition_index=key[1], error_code=code, offset=offset, timestamp=time)
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    """Replace the time of the requests."""
-    clock = FakeTime()
-    monkeypatch.setattr(requests_module, "time", clock)
-    return clock
 
 
 LEADERS: Mapping[Partition, int] = {("a", 0): 1, ("a", 1): 2, ("b", 0): 1, ("gone", 0): -1}

@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.usage import groups as requests_module
 from topiarist.adapters.kafka_admin.usage import reader as reader_module
 from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
 from topiarist.errors import Reason, TopiaristError
@@ -65,15 +64,6 @@ def script(**changes: Any) -> Mapping[str, Any]:
         "DescribeConfigs": retention(),
         **changes,
     }
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    """Replace the time of the requests."""
-    clock = FakeTime()
-    for module in (requests_module, reader_module):
-        monkeypatch.setattr(module, "time", clock)
-    return clock
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 
 from topiarist.adapters.kafka_admin.connection.connection import UnsupportedRequest
 from topiarist.adapters.kafka_admin.protocol.messages import ListGroupsRequest
-from topiarist.adapters.kafka_admin.usage import groups as requests_module
 from topiarist.adapters.kafka_admin.usage.groups import (
     ATTEMPTS,
     MAX_PROBLEMS,
@@ -19,14 +18,6 @@ from topiarist.model.usage import UsageProblem
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, ScriptedSession, reply
 
 REQUEST = ListGroupsRequest(states_filter=[], types_filter=[])
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    """Replace the time of the requests."""
-    clock = FakeTime()
-    monkeypatch.setattr(requests_module, "time", clock)
-    return clock
 
 
 def test_a_request_has_the_rest_of_the_time(clock: FakeTime) -> None:

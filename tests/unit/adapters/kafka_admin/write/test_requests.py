@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.connection.connection import NO_ID, decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, encode_topic_id
 from topiarist.adapters.kafka_admin.protocol.messages import DeleteTopicsRequest
 from topiarist.adapters.kafka_admin.write.requests import (
     Certainty,
@@ -86,15 +86,6 @@ def test_deletions_are_read_by_id() -> None:
     topic_id = encode_topic_id(uuid.UUID(int=1))
     answer = SimpleNamespace(throttle_time_ms=0, responses=[element("", 29)])
     assert read_delete_answer(answer, [topic_id]).elements == {topic_id: Element(29)}
-
-
-@pytest.mark.parametrize("number", [1, 2**64 + 5, 2**128 - 1])
-def test_topic_ids_have_kafkas_own_text_form(number: int) -> None:
-    """The text has 22 characters, and gives back the id."""
-    topic_id = uuid.UUID(int=number)
-    text = encode_topic_id(topic_id)
-    assert len(text) == 22
-    assert decode_topic_id(text) == topic_id
 
 
 def test_deletions_name_ids_alone() -> None:
