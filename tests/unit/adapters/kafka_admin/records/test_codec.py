@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -459,19 +458,6 @@ def test_a_part_of_a_change_that_ends_the_ownership_leaves_the_record() -> None:
     """It has no record afterwards that could list what was made."""
     intent = Intent(IntentKind.CHANGE, None, config={"a": "3", "b": "4"})
     assert build_partial_record(BEFORE, intent, topic((1, 2), a="3")) == BEFORE
-
-
-def test_every_order_of_two_requests_resolves_alike() -> None:
-    """Configs first and growth first give records of the same keys when both are there."""
-    shown = topic((1, 2))
-    for order in itertools.permutations(("config", "growth")):
-        replicas, config = shown.replicas, {"k": "0", "gone": "x"}
-        for step in order:
-            if step == "config":
-                config = {"k": "1"}
-            else:
-                replicas = LISTS
-        assert resolve(CHANGE, topic(*replicas, **config), has_waited=False) == TopicRecord(MADE, "id")
 
 
 def test_a_run_without_records_waits_for_nobody() -> None:

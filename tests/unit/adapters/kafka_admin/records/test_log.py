@@ -33,10 +33,17 @@ def end(code: int = 0, count: int = 1) -> Any:
     return reply(topics=[reply(partitions=[reply(error_code=code, offset=7)] * count)])
 
 
-def log_over(*answers: Any) -> tuple[RecordsLog, ScriptedSession, FakeTime]:
-    """Return a reader over answers to ListOffsets, in virtual time."""
-    clock, session = FakeTime(), ScriptedSession({"ListOffsets": list(answers)})
+def log_over(*ends: Any, **script: Any) -> tuple[RecordsLog, ScriptedSession, FakeTime]:
+    """Return a reader over answers to ListOffsets, or to other requests, in virtual time."""
+    clock, session = FakeTime(), ScriptedSession({"ListOffsets": list(ends), **script})
     return RecordsLog(session, TOPIC, Clock(clock.now, clock.sleep, clock.random)), session, clock
+
+
+def fetched(records: bytes | None = None, end: int = 5) -> Any:
+    """Return an answer to Fetch."""
+    offsets = {"high_watermark": end, "last_stable_offset": end}
+    partition = reply(error_code=0, aborted_transactions=None, records=records, **offsets)
+    return reply(error_code=0, responses=[reply(topic=TOPIC, partitions=[partition])])
 
 
 def test_records_that_cannot_be_decoded() -> None:
@@ -74,10 +81,8 @@ def test_the_end_of_what_is_committed() -> None:
 
 def test_the_request_of_a_fetch() -> None:
     """It waits a tenth of a second for a byte at least, and for committed records alone, without a session."""
-    partition = reply(error_code=0, high_watermark=0, last_stable_offset=0, aborted_transactions=None, records=None)
-    session = ScriptedSession({"Fetch": reply(error_code=0, responses=[reply(topic=TOPIC, partitions=[partition])])})
-    clock = FakeTime()
-    assert RecordsLog(session, TOPIC, Clock(clock.now, clock.sleep, clock.random)).read(whole=False) == {}
+    log, session, _ = log_over(Fetch=fetched(end=0))
+    assert log.read(whole=False) == {}
     (sent,) = session.sent
     topic = FetchRequest.FetchTopic
     wanted = topic.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=4 << 20, current_leader_epoch=-1)
@@ -97,12 +102,7 @@ def test_the_request_of_a_fetch() -> None:
 
 def test_an_answer_with_a_part_of_a_batch() -> None:
     """No batch is larger than a fetch: it is no answer of brokers that keep the limit."""
-    partition = reply(
-        error_code=0, high_watermark=5, last_stable_offset=5, aborted_transactions=None, records=b"x" * 20
-    )
-    session = ScriptedSession({"Fetch": reply(error_code=0, responses=[reply(topic=TOPIC, partitions=[partition])])})
-    clock = FakeTime()
-    log = RecordsLog(session, TOPIC, Clock(clock.now, clock.sleep, clock.random))
+    log, _, _ = log_over(Fetch=fetched(b"x" * 20))
     with pytest.raises(TopiaristError) as caught:
         log.read(whole=True, end=7)
     assert (caught.value.reason, caught.value.message) == (
@@ -113,10 +113,7 @@ def test_an_answer_with_a_part_of_a_batch() -> None:
 
 def test_records_that_are_not_there_in_time() -> None:
     """After a minute the read ends, with the place that it has reached; no client is blamed."""
-    partition = reply(error_code=0, high_watermark=5, last_stable_offset=5, aborted_transactions=None, records=None)
-    session = ScriptedSession({"Fetch": reply(error_code=0, responses=[reply(topic=TOPIC, partitions=[partition])])})
-    clock = FakeTime()
-    log = RecordsLog(session, TOPIC, Clock(clock.now, clock.sleep, clock.random))
+    log, _, clock = log_over(Fetch=fetched())
     with pytest.raises(TopiaristError) as caught:
         log.read(whole=True, end=7)
     assert (caught.value.reason, caught.value.message, caught.value.hint) == (

@@ -40,6 +40,18 @@ def offsets(**topics: Mapping[int, int]) -> Any:
     ]
 
 
+class Described:
+    """An answerer of ConsumerGroupDescribe without members; ``asked`` has the broker and the groups of each request."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, list[str]]] = []
+
+    def __call__(self, broker: int, request: Any) -> Any:
+        """Answer for each group."""
+        self.asked.append((broker, [*request.group_ids]))
+        return reply(groups=[reply(group_id=each, error_code=0, members=[]) for each in request.group_ids])
+
+
 def answer_offsets(found: Mapping[str, Any]) -> Any:
     """Return an answerer of OffsetFetch in its newest form; without an entry a group has no offsets."""
 
@@ -250,28 +262,18 @@ def test_an_empty_group_is_not_described() -> None:
 def test_groups_that_appear_between_the_lists() -> None:
     """Groups are listed twice, and each one is described once."""
     first, second = list_of(listed("old", "Consumer")), list_of(listed("old", "Consumer"), listed("new", "Consumer"))
-    asked: list[list[str]] = []
-
-    def describe(_broker: int, request: Any) -> Any:
-        asked.append(list(request.group_ids))
-        return reply(groups=[reply(group_id=each, error_code=0, members=[]) for each in request.group_ids])
-
+    describe = Described()
     found, _ = read({"ListGroups": [first, second], "ConsumerGroupDescribe": describe})
-    assert asked == [["old"], ["new"]]
+    assert describe.asked == [(1, ["old"]), (1, ["new"])]
     assert found.listed_count == 2
 
 
 def test_each_group_is_described_by_its_coordinator() -> None:
     """The broker that lists a group is asked about it."""
     groups = {1: listed("g1", "Consumer"), 2: listed("g2", "Consumer")}
-    asked = []
-
-    def describe(broker: int, request: Any) -> Any:
-        asked.append((broker, list(request.group_ids)))
-        return reply(groups=[reply(group_id=each, error_code=0, members=[]) for each in request.group_ids])
-
+    describe = Described()
     read({"ListGroups": lambda broker, _: list_of(groups[broker]), "ConsumerGroupDescribe": describe}, (1, 2))
-    assert asked == [(1, ["g1"]), (2, ["g2"])]
+    assert describe.asked == [(1, ["g1"]), (2, ["g2"])]
 
 
 @pytest.mark.parametrize(
@@ -448,14 +450,9 @@ def test_only_groups_without_an_answer_are_asked_for_again() -> None:
 def test_large_requests_are_split() -> None:
     """A request has at most 100 groups."""
     names = [f"g{number:03}" for number in range(101)]
-    sizes: list[int] = []
-
-    def describe(_broker: int, request: Any) -> Any:
-        sizes.append(len(request.group_ids))
-        return reply(groups=[reply(group_id=each, error_code=0, members=[]) for each in request.group_ids])
-
+    describe = Described()
     read({"ListGroups": list_of(*(listed(each, "Consumer") for each in names)), "ConsumerGroupDescribe": describe})
-    assert sizes == [100, 1]
+    assert [len(asked) for _, asked in describe.asked] == [100, 1]
 
 
 def test_more_groups_than_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

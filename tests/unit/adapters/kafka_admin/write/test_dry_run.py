@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from support.builders import cluster as cluster_spec
 from support.builders import spec
-from support.builders import topic as state_topic
 from support.kafka.fake_cluster import Lists, leave_out_ids, lose_answer, shorten_waits, veto_topics
 from support.kafka.fake_kafka import FakeKafka
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
@@ -343,23 +342,20 @@ def test_a_few_topics_are_asked_about() -> None:
         ((CREATION,), replace(UNKNOWN, growth_lists=GIVEN), True),
         ((CreateTopic(((UNPLACED, UNPLACED),), {}),), UNKNOWN, False),
         ((), UNKNOWN, False),
+        ((GROWTH,), UNKNOWN, True),
+        ((GROWTH,), replace(UNKNOWN, growth_lists=GIVEN), False),
     ],
 )
 def test_when_lists_are_asked_about(changes: tuple[Any, ...], known: Capabilities, is_needed: bool) -> None:
     """A plan that names brokers, and does not know what becomes of their lists; else no request is sent."""
     plan = planned(*changes, known=known)
-    session = ScriptedSession({"CreateTopics": codes_of("topics", {"a": 0, PROBE: 39})})
+    answers = {
+        "CreateTopics": codes_of("topics", {"a": 0, PROBE: 39}),
+        "CreatePartitions": codes_of("results", {"a": 39}),
+    }
+    session = ScriptedSession(answers)
     find_list_support(session, plan)  # type: ignore[arg-type]
     assert bool(session.sent) is is_needed
-
-
-def test_lists_of_topics_that_are_there() -> None:
-    """For growth it counts what becomes of the lists of new partitions."""
-    topic = TopicPlan("a", before=state_topic("a"), changes=(GROWTH,))
-    for known, is_needed in ((replace(UNKNOWN, growth_lists=GIVEN), False), (UNKNOWN, True)):
-        session = ScriptedSession({"CreatePartitions": codes_of("results", {"a": 39})})
-        find_list_support(session, replace(planned(known=known), topics=(topic,)))  # type: ignore[arg-type]
-        assert bool(session.sent) is is_needed
 
 
 @pytest.mark.parametrize(
