@@ -46,6 +46,7 @@ class FakeTopic:
 
 
 _DELETE = 1
+_OVER_QUOTA = checks.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded."
 
 
 class Lists(Enum):
@@ -147,11 +148,7 @@ class FakeCluster:
                 code, message = self._check_creation(topic, lists, config, names)
             made = self._make_lists(lists, topic)
             if not code and not request.validate_only and self._is_over_quota():
-                code, message, throttle = (
-                    checks.THROTTLING_QUOTA_EXCEEDED,
-                    "The throttling quota has been exceeded.",
-                    20,
-                )
+                (code, message), throttle = _OVER_QUOTA, 20
             topic_id = NO_ID if code else self._new_id()
             if not code and not request.validate_only:
                 self.topics[topic.name] = FakeTopic(topic_id, made, config)
@@ -219,11 +216,7 @@ class FakeCluster:
             elif not code:
                 code, message = self._check_growth(topic, found, lists)
             if not code and not request.validate_only and self._is_over_quota():
-                code, message, throttle = (
-                    checks.THROTTLING_QUOTA_EXCEEDED,
-                    "The throttling quota has been exceeded.",
-                    20,
-                )
+                (code, message), throttle = _OVER_QUOTA, 20
             if not code and found and not request.validate_only:
                 if not lists or self.growth_lists is Lists.IGNORED:
                     lists = self._place(topic.count - len(found.replicas), len(found.replicas[0]))

@@ -25,7 +25,6 @@ from support.network.certificates import Authority
 from support.network.token_server import SigningKey
 from support.secret_scanner import register_secret
 from topiarist.adapters import tls
-from topiarist.adapters import tls as secrets
 from topiarist.adapters.tls import KeyProblem, build_ssl_context
 from topiarist.adapters.zookeeper.connection.authentication import check_credentials
 from topiarist.desired import parse
@@ -125,31 +124,31 @@ def test_a_line_end_is_no_part_of_a_password(tmp_path_factory: pytest.TempPathFa
     """One line end after a password, as editors and ``echo`` write it, is removed; blanks are kept."""
     path = tmp_path_factory.mktemp("vault") / ending
     path.write_bytes(f" {SECRET} {end}".encode())
-    assert secrets.read_secret(in_file(path).password) == f" {SECRET} "
+    assert tls.read_secret(in_file(path).password) == f" {SECRET} "
 
 
 def test_a_password_is_read_anew_each_time(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A password is read again at each use, from a variable or a file behind a link, as Kubernetes mounts secrets."""
+    """A password is read again at each use, from a variable or a file behind a link, as Kubernetes mounts tls."""
     vault = tmp_path_factory.mktemp("vault")
     (vault / "one").write_text(SECRET + "1")
     (vault / "two").write_text(SECRET + "2")
     (vault / "password").symlink_to("one")
-    assert secrets.read_secret(in_file(vault / "password").password) == SECRET + "1"
+    assert tls.read_secret(in_file(vault / "password").password) == SECRET + "1"
     (vault / "password").unlink()
     (vault / "password").symlink_to("two")
-    assert secrets.read_secret(in_file(vault / "password").password) == SECRET + "2"
+    assert tls.read_secret(in_file(vault / "password").password) == SECRET + "2"
     for value in (SECRET, SECRET + "ü"):
         monkeypatch.setenv("TOPIARIST_PASSWORD", value)
-        assert secrets.read_secret(SecretReference("", "TOPIARIST_PASSWORD", HERE)) == value
+        assert tls.read_secret(SecretReference("", "TOPIARIST_PASSWORD", HERE)) == value
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     """Only regular files are read, because a pipe may have no writer."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TopiaristError, match="is not a regular file") as caught:
-        secrets.read_secret(in_file(tmp_path / "pipe").password)
+        tls.read_secret(in_file(tmp_path / "pipe").password)
     assert caught.value.reason is Reason.CREDENTIALS_INVALID
 
 
@@ -168,7 +167,7 @@ def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch, er
 
     monkeypatch.setattr(os, "open", fail)
     with pytest.raises(TopiaristError, match=words) as caught:
-        secrets.read_secret(in_file(Path("/run/secret")).password)
+        tls.read_secret(in_file(Path("/run/secret")).password)
     assert str(caught.value) == f"clusters.yaml:7:9: the file /run/secret {words}"
 
 
@@ -177,7 +176,7 @@ def test_tls_checks_what_it_has_to(tmp_path_factory: pytest.TempPathFactory) -> 
     authority = Authority(tmp_path_factory.mktemp("vault") / "authority")
     authority.ca.write_text("# ausführlich\n" + authority.ca.read_text(), encoding="utf-8")
     for settings in (Tls(), Tls(ca=SecretReference(str(authority.ca), "", HERE))):
-        made = secrets.build_ssl_context(settings)
+        made = tls.build_ssl_context(settings)
         assert made.minimum_version == ssl.TLSVersion.TLSv1_2
         assert (made.check_hostname, made.verify_mode) == (True, ssl.CERT_REQUIRED)
         assert settings.ca is None or made.cert_store_stats()["x509_ca"] == 1
@@ -204,7 +203,7 @@ def test_a_command_prints_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command in the variable runs without a shell at each use; its words may be quoted."""
     monkeypatch.setenv(COMMAND.command, "echo 'a  $HOME' ';' exit")
     for _ in range(2):
-        assert secrets.read_secret(COMMAND) == "a  $HOME ; exit"
+        assert tls.read_secret(COMMAND) == "a  $HOME ; exit"
 
 
 @pytest.mark.parametrize(
@@ -224,12 +223,12 @@ def test_a_command_prints_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_command_that_fails(monkeypatch: pytest.MonkeyPatch, text: str | None, words: str) -> None:
     """The error names the variable and the place of its name; neither command nor output are shown."""
-    monkeypatch.setattr(secrets, "COMMAND_TIMEOUT_S", 0.1 if text == "sleep 60" else 30.0)
+    monkeypatch.setattr(tls, "COMMAND_TIMEOUT_S", 0.1 if text == "sleep 60" else 30.0)
     monkeypatch.delenv(COMMAND.command, raising=False)
     if text is not None:
         monkeypatch.setenv(COMMAND.command, text)
     with pytest.raises(TopiaristError) as caught:
-        secrets.read_secret(COMMAND)
+        tls.read_secret(COMMAND)
     assert caught.value.reason is Reason.CREDENTIALS_INVALID
     assert str(caught.value) == f"clusters.yaml:7:9: the environment variable TOPIARIST_TOKEN_COMMAND {words}"
 
@@ -239,12 +238,12 @@ def test_the_longest_secrets(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("vault") / "secret"
     reference = SecretReference(str(path), "", HERE)
     path.write_text("x" * (1 << 19))
-    assert len(secrets.read_secret(reference)) == 1 << 19
+    assert len(tls.read_secret(reference)) == 1 << 19
     with pytest.raises(TopiaristError, match="is larger than 1,023 bytes"):
-        secrets.read_secret(reference, secrets.MAX_KEY_PASSWORD_BYTES)
+        tls.read_secret(reference, tls.MAX_KEY_PASSWORD_BYTES)
     path.write_text("x" * ((1 << 19) + 1))
     with pytest.raises(TopiaristError, match="is larger than 524,288 bytes"):
-        secrets.read_secret(reference)
+        tls.read_secret(reference)
 
 
 PASSWORD = register_secret("planted-Hedge24-stores-ü")

@@ -577,11 +577,13 @@ def test_files_of_a_process_that_fails_are_parsed_here(
     assert forked == _describe(load_manifests([str(mixed_folder)], may_fork=True))
 
 
-@pytest.mark.parametrize("reason", ["few files", "one processor", "threads", "another system", "no process"])
+@pytest.mark.parametrize(
+    "reason", ["few files", "one processor", "threads", "another system", "no process", "not allowed"]
+)
 def test_nothing_is_forked_where_it_gains_nothing_or_is_not_safe(
     mixed_folder: Path, monkeypatch: pytest.MonkeyPatch, forks: list[int], reason: str
 ) -> None:
-    """The files are parsed here then."""
+    """The files are parsed here then, and so they are in a process that imports topiarist for its own work."""
     match reason:
         case "few files":
             monkeypatch.setattr(loader, "MIN_FILES", 29)
@@ -597,13 +599,7 @@ def test_nothing_is_forked_where_it_gains_nothing_or_is_not_safe(
                 raise BlockingIOError(11, "Resource temporarily unavailable")
 
             monkeypatch.setattr(os, "fork", refuse)
-    assert len(load_manifests([str(mixed_folder)], may_fork=True).manifests) == 24
-    assert forks == []
-
-
-def test_only_a_process_that_allows_it_forks(mixed_folder: Path, forks: list[int]) -> None:
-    """A process that imports topiarist for its own work is never forked."""
-    assert len(load_manifests([str(mixed_folder)]).manifests) == 24
+    assert len(load_manifests([str(mixed_folder)], may_fork=reason != "not allowed").manifests) == 24
     assert forks == []
 
 

@@ -322,20 +322,11 @@ def changed(number: int, **values: Any) -> list[bytes]:
     return found
 
 
-def as_text(number: int, old: str, new: str) -> list[bytes]:
-    """Return the lines with a replaced text in one line."""
-    found = snapshot_lines()
-    assert old.encode() in found[number - 1]
-    found[number - 1] = found[number - 1].replace(old.encode(), new.encode("utf-8", "surrogateescape"), 1)
-    return found
-
-
 WRONG: list[tuple[list[bytes], int, str]] = [
     ([], 0, "found an empty file, wanted a snapshot"),
     ([b"\n"], 1, "found invalid JSON at column 1 (Expecting value), wanted a row"),
     ([b"[]\n"], 1, "found JSON that is not an object, wanted a row"),
     ([b"\xff\n"], 1, "found the byte 0xff at byte 1, not UTF-8, wanted a row"),
-    ([b"[" * 100_000], 1, "found JSON that is nested too deeply, wanted a row"),
     (snapshot_lines()[1:], 1, 'kind: found "topic", wanted cluster'),
     ([b"{}\n"], 1, "kind: found no text, wanted cluster"),
     ([*snapshot_lines(), snapshot_lines()[0]], 8, 'kind: found "cluster", wanted topic or record or usage'),
@@ -370,14 +361,6 @@ WRONG: list[tuple[list[bytes], int, str]] = [
     ),
     (changed(2, identity=7), 2, "identity: found 7, wanted text or null"),
     (changed(2, identity="a b"), 2, 'identity: found "a b", wanted 1 to 64 of the characters a-z, A-Z, 0-9, _ and -'),
-    (as_text(2, f'"identity":"{2**62}"', '"identity":1.0'), 2, 'found the number "1.0", wanted only integers'),
-    (as_text(2, f'"identity":"{2**62}"', '"identity":NaN'), 2, 'found the number "NaN", wanted only integers'),
-    (
-        as_text(2, f'"identity":"{2**62}"', f'"identity":{"9" * 5000}'),
-        2,
-        "found a number with too many digits, wanted a row",
-    ),
-    (as_text(2, '"config":{', '"config":{"retention.ms":"2",'), 2, "found a duplicate key in an object, wanted a row"),
     (changed(2, deleting="yes"), 2, 'deleting: found "yes", wanted true or false'),
     (changed(2, config={"a": None}), 2, "config.a: found nothing, wanted text"),
     (changed(2, config={"a": "\ud800"}), 2, "found half of a character (a lone surrogate), wanted a row"),
@@ -439,21 +422,8 @@ def test_problems_are_told_together(tmp_path: Path) -> None:
 
 
 PIECES = [
-    b'"',
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b",",
-    b":",
-    b"null",
-    b"true",
-    b"-1",
-    b"1e999",
-    b"\\ud800",
-    b"\n",
-    b"\x00",
-    b"\xff",
+    *(b'"', b"{", b"}", b"[", b"]", b",", b":"),
+    *(b"null", b"true", b"-1", b"1e999", b"\\ud800", b"\n", b"\x00", b"\xff"),
 ]
 
 

@@ -19,10 +19,7 @@ from support.zookeeper.decoders import DECODERS
 from topiarist.adapters.zookeeper.codec import topics
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.adapters.zookeeper.codec.values import ZnodeError
-
-ID = "UXyU9i5ARn6W00ON2taeWA"
-
-names = st.text("abcdefghijklmnopqrstuvwxyz.", min_size=1, max_size=12)
+from unit.adapters.zookeeper.codec.test_topics import ID, _compact, names
 
 # Valid values of a znode, and values that are nearly valid.
 _odd = st.one_of(
@@ -43,10 +40,6 @@ _near_topics = st.fixed_dictionaries(
         "vendor": st.one_of(_odd, st.dictionaries(names, _odd, max_size=2)),
     },
 )
-
-
-def _compact(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 @st.composite

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.moves.batch_writer import JudgedZnodes
 from topiarist.adapters.zookeeper.moves.election import build_election_operations
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 from topiarist.adapters.zookeeper.read.cluster_metadata import TopicZnodes
-from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, TransactionTemplate, build_fence
+from unit.adapters.zookeeper.write.test_transaction import ACL, FENCE, SITE, describe, node
 
-ACL = ((31, "world", "anyone"),)
 ADMIN_ACL = ((7, "sasl", "kafka"),)
-TEMPLATE = TransactionTemplate(
-    build_fence("/topiarist/lock/run-1", 42, 3),
-    {broker: Operation(OperationType.CHECK, paths.broker_path(broker)) for broker in range(1, 7)},
-    {"/admin": ADMIN_ACL, "/admin/delete_topics": ACL},
-)
+TEMPLATE = SITE._replace(acls={"/admin": ADMIN_ACL, "/admin/delete_topics": ACL})
 
 
 def _node(version: int) -> Znode:
-    return Znode(b"{}", 1, 2, 0, version, 0)
+    return node(b"{}", version)
 
 
 def _topic(name: str, version: int) -> TopicZnodes:
@@ -32,10 +26,8 @@ def test_an_election_checks_what_it_depends_on() -> None:
     states = {("orders", 4): _node(14), ("orders", 0): _node(10), ("audit", 1): _node(11), ("audit", 2): _node(12)}
     wanted = (("orders", 4), ("audit", 1), ("orders", 0))
     operations = build_election_operations(wanted, {3, 1}, JudgedZnodes(topics, states), TEMPLATE)
-    assert operations[:4] == [*TEMPLATE.fence]
-    assert [
-        f"{each.type.value} {each.path}" + (f" @{each.version}" if each.version >= 0 else "") for each in operations[4:]
-    ] == [
+    assert describe(operations) == [
+        *FENCE,
         "check /brokers/ids/1",
         "check /brokers/ids/3",
         "check /brokers/topics/audit @2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -75,12 +76,14 @@ def planned(state: ClusterState, **fields: Any) -> TopicPlan:
     return found
 
 
+def describe(operations: Iterable[Operation]) -> list[str]:
+    """Return operations in short form: type, path and, if checked, the version."""
+    return [f"{step.type.value} {step.path}{'' if step.version < 0 else f' @{step.version}'}" for step in operations]
+
+
 def words(plan: TopicPlan, nodes: TopicZnodes, state: Znode | ReadFailure = ReadFailure.MISSING) -> list[str]:
-    """Return the operations in short form: type, path and, if checked, the version."""
-    return [
-        f"{step.type.value} {step.path}{'' if step.version < 0 else f' @{step.version}'}"
-        for step in build_operations(plan, nodes, SITE, state)
-    ]
+    """Return the operations of a plan in short form."""
+    return describe(build_operations(plan, nodes, SITE, state))
 
 
 def brokers(plan: TopicPlan) -> list[str]:
