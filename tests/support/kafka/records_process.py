@@ -17,6 +17,7 @@ import time
 
 from msgspec.structs import replace
 
+from support.kafka.records_suite import count_of
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
@@ -25,12 +26,6 @@ from topiarist.model.access import KafkaAccess, RecordsTopic
 from topiarist.model.state import AppliedSpec, OwnershipRecord
 
 TOPIC = "counter"
-
-
-def count_of(record: TopicRecord | None) -> int:
-    """Return the counter in a record; 0 without a record."""
-    applied = record.record.applied if record and record.record else None
-    return int(applied.partitions or 0) if applied else 0
 
 
 def main(bootstrap: str, topic: str, owner: str, seconds: str, step: str = "") -> None:

@@ -16,18 +16,15 @@ import pytest
 
 from topiarist.adapters.manifests import diagnose, source
 from topiarist.adapters.manifests.diagnose import find_cause
-from topiarist.adapters.manifests.loader import Loaded, load_manifests
+from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.adapters.manifests.source import MAX_ERRORS, MAX_GUESSES, MAX_TAG_DIRECTIVES, make_event_reader
 from topiarist.adapters.manifests.yaml_text import parse_plain_scalar
 from topiarist.kafka import config_rules
 from topiarist.schema import check, explain
 from topiarist.schema import load as load_
+from unit.adapters.manifests.test_loader import text
 
 TOPIC = "---\napiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: t%d}\nspec: {partitions: 1, %s}\n"
-
-
-def text(content: str) -> Loaded:
-    return load_manifests(["-"], io.BytesIO(content.encode()))
 
 
 def calls(work: Callable[[], object], module: str) -> int:

@@ -453,11 +453,6 @@ def test_a_login_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         assert caught.value.was_sent
 
 
-def test_addresses_as_text() -> None:
-    """An IPv6 address has brackets."""
-    assert (format_address(ADDRESS), format_address(("::1", 1))) == ("kafka:9092", "[::1]:1")
-
-
 def test_addresses_are_parsed() -> None:
     """Names, IPv4 and IPv6 addresses keep their order, and doubles are removed."""
     text = "b1.example:9092,127.0.0.1:1,[2001:db8::1]:65535,b1.example:9092"

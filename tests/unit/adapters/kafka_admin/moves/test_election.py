@@ -40,22 +40,43 @@ def test_preferred_leaders_are_elected(brokers: MovingBrokers) -> None:
     assert brokers.session.names().count("ElectLeaders") == 1
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        (80, "the controller cannot elect broker 1 as the leader of partition 0: it is not in sync"),
-        (42, "the controller did not elect broker 1 as the leader of partition 0: INVALID_REQUEST (42): why"),
-        (None, "the controller did not elect broker 1 as the leader of partition 0: no answer"),
-        (84, "the controller elected broker 1 as the leader of partition 0, and another broker leads it again"),
+NOT_ELECTED = "the controller did not elect broker 1 as the leader of partition 0"
+LED_AGAIN = "the controller elected broker 1 as the leader of partition 0, and another broker leads it again"
+ACCEPTED = reply(
+    error_code=0,
+    replica_election_results=[
+        reply(topic="a", partition_result=[reply(partition_id=0, error_code=0, error_message=None)])
     ],
 )
-def test_a_partition_that_is_not_elected(brokers: MovingBrokers, code: int | None, message: str) -> None:
-    """The leaders that are read count; the code is the cause."""
-    brokers.refusals["a", 0] = (code, "why")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (80, "the controller cannot elect broker 1 as the leader of partition 0: it is not in sync"),
+        (42, f"{NOT_ELECTED}: INVALID_REQUEST (42): why"),
+        (None, f"{NOT_ELECTED}: no answer"),
+        (84, LED_AGAIN),
+        (ACCEPTED, LED_AGAIN),
+        (reply(error_code=42, replica_election_results=[]), f"{NOT_ELECTED}: INVALID_REQUEST (42)"),
+        (LOST, f"{NOT_ELECTED}: no answer"),
+    ],
+)
+def test_a_partition_that_is_not_elected(brokers: MovingBrokers, answer: Any, message: str) -> None:
+    """The leaders that are read count, and no request is repeated.
+
+    The code of a partition, that of the whole answer, or a lost answer is the cause.
+    """
+    is_of_partition = isinstance(answer, int | None)
+    if is_of_partition:
+        brokers.refusals["a", 0] = (answer, "why")
+    else:
+        brokers.session.script["ElectLeaders"] = answer
     (outcome,) = brokers.elect(brokers.election_plan("a", FIRST, SECOND))
     assert outcome.result is Result.PENDING
     assert message in (outcome.message or "")
-    assert brokers.topics["a"][1].leader == 2
+    assert brokers.topics["a"][1].leader == (2 if is_of_partition else 3)
+    assert brokers.session.names().count("ElectLeaders") == 1
 
 
 @pytest.mark.parametrize(("wait", "requests"), [(True, 2), (False, 1)])
@@ -69,18 +90,6 @@ def test_without_wait_one_request_is_sent(
     assert outcome == (Outcome("a", Result.DONE) if wait else Outcome("a", Result.PENDING, Reason.NOT_ELECTED, message))
     assert brokers.session.names().count("ElectLeaders") == requests
     assert [(each.batch, each.batches) for each in brokers.seen] == [(1, 2), (2, 2)][:requests]
-
-
-def test_a_leader_that_changes_back(brokers: MovingBrokers) -> None:
-    """The controller has elected it, and another broker leads again when it is read."""
-    brokers.session.script["ElectLeaders"] = lambda broker, request: reply(
-        error_code=0,
-        replica_election_results=[
-            reply(topic="a", partition_result=[reply(partition_id=0, error_code=0, error_message=None)])
-        ],
-    )
-    (outcome,) = brokers.elect(brokers.election_plan("a", FIRST))
-    assert "and another broker leads it again" in (outcome.message or "")
 
 
 @pytest.mark.parametrize("code", [29, 31])
@@ -114,21 +123,6 @@ def test_a_topic_that_is_not_described(brokers: MovingBrokers) -> None:
     assert "ElectLeaders" not in brokers.session.names()
 
 
-def test_an_error_of_the_whole_answer(brokers: MovingBrokers) -> None:
-    """It is that of each partition."""
-    brokers.session.script["ElectLeaders"] = reply(error_code=42, replica_election_results=[])
-    (outcome,) = brokers.elect(brokers.election_plan("a", FIRST))
-    assert "INVALID_REQUEST (42)" in (outcome.message or "")
-
-
-def test_a_lost_answer(brokers: MovingBrokers) -> None:
-    """It is not repeated: the leaders that are read tell."""
-    brokers.session.script["ElectLeaders"] = LOST
-    (outcome,) = brokers.elect(brokers.election_plan("a", FIRST))
-    assert "no answer" in (outcome.message or "")
-    assert brokers.session.names().count("ElectLeaders") == 1
-
-
 def test_a_request_that_cannot_be_sent(brokers: MovingBrokers) -> None:
     """The error ends the run after the outcomes, and the lock is free."""
     brokers.session.script["ElectLeaders"] = NOT_SENT
@@ -141,16 +135,11 @@ def test_a_request_that_cannot_be_sent(brokers: MovingBrokers) -> None:
     assert not brokers.records.is_held
 
 
-def test_a_stopped_run(brokers: MovingBrokers) -> None:
-    """Nothing is requested, and the topic is skipped."""
-    assert brokers.elect(brokers.election_plan("a", FIRST), stop=lambda: True) == [Outcome("a", Result.SKIPPED)]
-    assert "ElectLeaders" not in brokers.session.names()
-
-
-def test_a_stop_while_the_lock_is_awaited(brokers: MovingBrokers) -> None:
-    """Nothing is requested then either."""
-    stops = iter([False, True, True, True])
-    assert brokers.elect(brokers.election_plan("a", FIRST), stop=lambda: next(stops)) == [Outcome("a", Result.SKIPPED)]
+@pytest.mark.parametrize("stops", [[True] * 4, [False, True, True, True]], ids=["at once", "during the wait"])
+def test_a_stopped_run(brokers: MovingBrokers, stops: list[bool]) -> None:
+    """Nothing is requested, also if it is stopped while the lock is awaited, and the topic is skipped."""
+    outcomes = brokers.elect(brokers.election_plan("a", FIRST), stop=iter(stops).__next__)
+    assert outcomes == [Outcome("a", Result.SKIPPED)]
     assert "ElectLeaders" not in brokers.session.names()
 
 

@@ -428,25 +428,22 @@ def test_a_reassignment_of_another_client(brokers: MovingBrokers) -> None:
 
 
 def test_a_reassignment_in_the_same_topic_is_waited_for(brokers: MovingBrokers) -> None:
-    """Another client moves a partition of the topic, so that no other one may move; other topics do not count."""
+    """Another client moves a partition of the topic, so that no other one may move; other topics do not count.
+
+    Without a wait nothing is sent, the run returns at once, and its outcome has what it would wait for.
+    """
     brokers.create("a", (1, 2), (1, 2))
     brokers.create("theirs", (1, 2), (1, 2))
     plan = brokers.plan({"a": [(1, 3), (1, 2)]})
     for name, number in (("a", 1), ("theirs", 0), ("theirs", 1)):
         brokers.reassign(name, number, (1, 3))
-    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
-    assert brokers.seen[0].waiting_for == "a reassignment of 1 partition by another client"
-
-
-def test_without_wait_the_outcome_has_what_the_run_would_wait_for(brokers: MovingBrokers) -> None:
-    """Nothing is sent while another client moves a partition of the topic, and the run returns at once."""
-    brokers.create("a", (1, 2), (1, 2))
-    plan = brokers.plan({"a": [(1, 3), (1, 2)]})
-    brokers.reassign("a", 1, (1, 3))
     (outcome,) = brokers.run(plan, wait=False)
     waits_for = "a reassignment of 1 partition by another client"
     assert outcome.message == f"0 of 1 partition moved: {waits_for}; run again for the rest"
     assert brokers.reassignments() == []
+    brokers.seen.clear()
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert brokers.seen[0].waiting_for == waits_for
 
 
 def test_a_reassignment_that_cannot_end_is_waited_for_with_its_cause(brokers: MovingBrokers) -> None:

@@ -214,11 +214,18 @@ def test_no_controller(answer: Any, reason: Reason, message: str) -> None:
     assert caught.value.hint == ("run again" if reason is Reason.NO_CONTROLLER else "grant it with kafka-acls")
 
 
-def test_a_broker_that_closes_the_connection_says_nothing_about_the_controller() -> None:
+@pytest.mark.parametrize("error", [LOST, NOT_SENT])
+def test_a_broken_connection_is_no_missing_controller(error: Disconnected) -> None:
     """Only a broker that keeps its connection and gives no answer waits for a controller."""
-    over = session(DescribeQuorum=LOST)
+    over = session(DescribeQuorum=error)
     with pytest.raises(Disconnected):
         read_quorum(over, over.any_broker())  # type: ignore[arg-type]
+
+
+def test_the_first_leader() -> None:
+    """It has the id 0."""
+    over = session(DescribeQuorum=quorum(0))
+    assert read_quorum(over, over.any_broker()).leader == 0  # type: ignore[arg-type]
 
 
 NO_PROOF: dict[str, tuple[dict[str, Any], str]] = {
@@ -270,15 +277,6 @@ def test_modes(features: Features, keys: set[int], mode: ClusterMode) -> None:
     over = session()
     over.features, over.api_keys = features, {3, *keys}
     assert find_mode(over.any_broker()) is mode
-
-
-def test_a_broken_connection_is_no_missing_controller() -> None:
-    """What was not sent may be sent to another broker, and the first leader has the id 0."""
-    over = session(DescribeQuorum=NOT_SENT)
-    with pytest.raises(type(NOT_SENT)):
-        read_quorum(over, over.any_broker())  # type: ignore[arg-type]
-    over = session(DescribeQuorum=quorum(0))
-    assert read_quorum(over, over.any_broker()).leader == 0  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("epoch", "is_opened"), [(98, False), (99, True), (150, True)])

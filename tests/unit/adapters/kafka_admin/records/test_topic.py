@@ -130,33 +130,39 @@ def test_a_compacted_topic() -> None:
     assert resource.configuration_keys == ["cleanup.policy"]
 
 
-@pytest.mark.parametrize("policy", ["delete", "compact,delete", None])
-def test_a_topic_that_loses_records(policy: str | None) -> None:
-    """Only compaction alone keeps all records."""
-    session = ScriptedSession({"DescribeConfigs": configs(policy)})
-    assert error_of(lambda: require_compaction(session, RECORDS_TOPIC)) == (
-        Reason.RECORDS_LOST,
-        f"{NAME} has cleanup.policy={policy}, wanted compact: Kafka deletes records of topiarist",
-        "set cleanup.policy=compact, and check the records",
-    )
-
-
-def test_configs_that_may_not_be_read() -> None:
-    """The right is named, with the topic."""
-    session = ScriptedSession({"DescribeConfigs": configs("compact", 29)})
-    assert error_of(lambda: require_compaction(session, RECORDS_TOPIC)) == (
-        Reason.NO_PERMISSION,
-        f"cannot read the configs of {NAME}: User:ANONYMOUS lacks DescribeConfigs on the topic {NAME}"
-        " (TOPIC_AUTHORIZATION_FAILED)",
-        GRANT,
-    )
-
-
-def test_configs_that_the_answer_does_not_have() -> None:
-    """They are not known to keep all records."""
-    session = ScriptedSession({"DescribeConfigs": reply(results=[])})
-    message = f"the answer of the brokers does not have the configs of {NAME}"
-    assert error_of(lambda: require_compaction(session, RECORDS_TOPIC)) == (Reason.UNREADABLE, message, "")
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        *(
+            (
+                configs(policy),
+                (
+                    Reason.RECORDS_LOST,
+                    f"{NAME} has cleanup.policy={policy}, wanted compact: Kafka deletes records of topiarist",
+                    "set cleanup.policy=compact, and check the records",
+                ),
+            )
+            for policy in ("delete", "compact,delete", None)
+        ),
+        (
+            configs("compact", 29),
+            (
+                Reason.NO_PERMISSION,
+                f"cannot read the configs of {NAME}: User:ANONYMOUS lacks DescribeConfigs on the topic {NAME}"
+                " (TOPIC_AUTHORIZATION_FAILED)",
+                GRANT,
+            ),
+        ),
+        (
+            reply(results=[]),
+            (Reason.UNREADABLE, f"the answer of the brokers does not have the configs of {NAME}", ""),
+        ),
+    ],
+)
+def test_a_topic_that_may_lose_records(answer: Any, error: tuple[Reason, str, str]) -> None:
+    """Only compaction alone keeps all records; what is not known to keep them is an error, too."""
+    session = ScriptedSession({"DescribeConfigs": answer})
+    assert error_of(lambda: require_compaction(session, RECORDS_TOPIC)) == error
 
 
 class Creation:
@@ -177,10 +183,13 @@ class Creation:
         return create_topic(self.session, RECORDS_TOPIC, clock)
 
 
-@pytest.mark.parametrize("code", [0, 36])
-def test_the_topic_is_created(code: int) -> None:
-    """It is compacted, has one partition, and is returned once the brokers know it; another run may be faster."""
-    creation = Creation(metadata({}), described(partition(0, 1)), code=code)
+@pytest.mark.parametrize(("code", "brokers"), [(0, (1, 2, 3)), (36, (1, 2, 3)), (0, (1,))])
+def test_the_topic_is_created(code: int, brokers: tuple[int, ...]) -> None:
+    """It is compacted, has one partition, and is returned once the brokers know it; another run may be faster.
+
+    Commits need no second replica on a single broker.
+    """
+    creation = Creation(metadata({}), described(partition(0, 1)), code=code, brokers=brokers)
     assert creation.create() == (CreatedTopic(FOUND) if code else CreatedTopic(FOUND, FOUND.topic_id))
     assert len(creation.clock.slept) == 1
     (sent,) = (each for each in creation.session.sent if each.name == "CreateTopics")
@@ -188,26 +197,17 @@ def test_the_topic_is_created(code: int) -> None:
     (wanted,) = sent.request.topics
     assert (wanted.name, [(each.partition_index, each.broker_ids) for each in wanted.assignments]) == (
         RECORDS_TOPIC.name,
-        [(0, [1, 2, 3])],
+        [(0, [*brokers])],
     )
     assert {each.name: each.value for each in wanted.configs} == {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
         "max.message.bytes": str(1 << 20),
         "message.timestamp.type": "LogAppendTime",
-        "min.insync.replicas": "2",
+        "min.insync.replicas": "2" if len(brokers) > 1 else "1",
         "unclean.leader.election.enable": "false",
     }
     assert (sent.request.timeout_ms, sent.request.validate_only) == (10_000, False)
-
-
-def test_a_single_broker() -> None:
-    """Commits need no second replica there."""
-    creation = Creation(described(partition(0, 1)), brokers=(1,))
-    creation.run()
-    (sent,) = (each for each in creation.session.sent if each.name == "CreateTopics")
-    (wanted,) = sent.request.topics
-    assert {each.name: each.value for each in wanted.configs}["min.insync.replicas"] == "1"
 
 
 @pytest.mark.parametrize(
