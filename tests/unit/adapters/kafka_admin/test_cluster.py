@@ -372,28 +372,6 @@ def test_the_record_of_a_deleted_topic_is_given_up(kafka: FakeKafka) -> None:
     assert kafka.cluster.sent == []
 
 
-def test_another_owner_waits_for_the_lock(kafka: FakeKafka) -> None:
-    """A run that holds the lock is named when the wait is over."""
-    run = kafka.new_run("other")
-    run.acquire()
-    run.commit({}, hold=True)
-    plan = kafka.plan(*WANTED)
-    with pytest.raises(TopiaristError, match="another run is writing: other on") as caught:
-        list(kafka.apply(plan, kafka.open(lock_timeout=5)))
-    assert caught.value.reason is Reason.LOCKED
-    assert kafka.cluster.sent == []
-
-
-def test_a_dry_run_asks_the_brokers(kafka: FakeKafka) -> None:
-    """Refusals of the brokers are issues of their topics, and nothing is changed."""
-    kafka.cluster.vetoes.append(lambda name, element: (44, "no") if name == "new" else None)
-    issues = kafka.open().ask_brokers(kafka.plan(*WANTED))
-    assert {name: [each.reason for each in found] for name, found in issues.items() if found} == {
-        "new": [Reason.POLICY_VIOLATION]
-    }
-    assert kafka.cluster.changes == []
-
-
 ADA = Freeze("incident", "ada")
 CLOSED = ClosedRecords(
     "ID",

@@ -644,12 +644,8 @@ def lend() -> AbstractContextManager[Any]:
 def test_no_thread_begins_without_further_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller that has one connection reads all parts in order, in its own thread."""
     monkeypatch.setattr(threading, "Thread", lambda **_: pytest.fail("begins a thread"))
-    assert read_in_parallel(FIRST, PARTS, lambda _, part: part, no_more) == PARTS
-
-
-def test_nothing_to_read() -> None:
-    """No part: no result, and no wait."""
-    assert read_in_parallel(FIRST, [], lambda _, part: part, no_more) == []
+    for parts in (PARTS, []):
+        assert read_in_parallel(FIRST, parts, lambda _, part: part, no_more) == parts
 
 
 def test_further_connections_read_at_the_same_time() -> None:

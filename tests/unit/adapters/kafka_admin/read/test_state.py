@@ -399,14 +399,6 @@ def test_no_record_counts_for_a_topic_without_an_id() -> None:
     assert (topic.topic_id, topic.record, topic.record_valid) == (None, TEAM, False)
 
 
-@pytest.mark.parametrize(("number", "requested"), [(0, 1), (7, 0)])
-def test_a_reassignment_of_a_partition_that_is_not_listed(number: int, requested: int) -> None:
-    """Metadata may be older than the list of reassignments: a partition without metadata is not shown."""
-    state = read(cluster(ListPartitionReassignments=listed(("a", number, [3], [1]))))
-    assert len(state.requested_reassignments) == requested
-    assert state.reassigning_topics == {"a"}
-
-
 def test_topics_with_errors_are_errors() -> None:
     """A topic that only became unknown is none; each other error is one of the state."""
     session = cluster()
@@ -537,10 +529,15 @@ def test_capabilities_are_read_without_configs() -> None:
 
 
 def test_partitions_that_are_being_moved() -> None:
-    """Their topics are named, with the replicas that they will have; a topic that is not listed is left out."""
+    """Their topics are named, with the replicas that they will have.
+
+    Metadata may be older than the list of reassignments: what they do not show, a topic or a partition, is left out.
+    """
     state = read(cluster(ListPartitionReassignments=listed(("a", 0, [3], [1]), ("hidden", 0, [3], [1]))))
     assert "a" in state.reassigning_topics
     assert [(each.topic, each.partition) for each in state.requested_reassignments] == [("a", 0)]
+    unlisted = read(cluster(ListPartitionReassignments=listed(("a", 7, [3], [1]))))
+    assert (unlisted.reassigning_topics, unlisted.requested_reassignments) == ({"a"}, ())
     assert state.topics["a"].reassigning_partitions == (0,)
 
 

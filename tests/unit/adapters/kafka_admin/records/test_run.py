@@ -616,15 +616,6 @@ def test_a_lock_that_is_taken_between_wait_and_init_is_waited_for_after_it(broke
     assert broker.now - began >= transactions.LEASE_S
 
 
-def test_a_time_limit_below_the_lease_names_the_wait_that_is_needed(broker: MemoryBroker) -> None:
-    """A run that may wait five seconds cannot take the lock of a killed run; its error has the run and the lease."""
-    holding(broker)
-    with pytest.raises(TopiaristError, match="team on") as error:
-        new_run(broker, lock_timeout=5).acquire()
-    assert error.value.reason is Reason.LOCKED
-    assert "30 s" in error.value.hint
-
-
 def test_a_freeze_keeps_the_lock_of_the_run_that_it_fences(broker: MemoryBroker) -> None:
     """What the fenced run has sent may be carried out: the next run waits for its lease after the freeze ended."""
     holding(broker)

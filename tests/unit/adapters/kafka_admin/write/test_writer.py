@@ -94,33 +94,27 @@ def test_ownership_alone_needs_no_request_and_no_intent(bench: Bench) -> None:
     assert bench.records.topics["a"].topic_id == bench.cluster.topics["a"].id_text
 
 
-def test_a_stopped_run_finishes_its_chunk_and_skips_the_rest(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a stop no new chunk begins; the topics of the current one have their outcomes and records."""
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_final_records_join_the_intents_of_the_next_chunk(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    """A run of three chunks has four transactions; only the last one frees the lock.
+
+    After a stop no new chunk begins; the topics of the current one have their outcomes and records.
+    """
     monkeypatch.setattr(chunks, "MAX_CREATIONS", 2)
-    stopped = False
-
-    def stop_at_request(number: int) -> None:  # noqa: ARG001
-        nonlocal stopped
-        stopped = True
-
-    bench.records.before_fence = stop_at_request
-    outcomes = bench.apply(bench.plan(*(spec(f"t{each}") for each in range(5))), lambda: stopped)
-    assert list(results(outcomes).values()) == [Result.DONE] * 2 + [Result.SKIPPED] * 3
+    plan = bench.plan(*(spec(f"t{each}") for each in range(5)))
+    outcomes = bench.apply(plan, lambda: is_stopped and bool(bench.records.fence_checks))
+    later = Result.SKIPPED if is_stopped else Result.DONE
+    assert list(results(outcomes).values()) == [Result.DONE] * 2 + [later] * 3
+    commits = [(sorted(changes), hold) for changes, hold in bench.records.commits]
+    first = (["t0", "t1"], True)
+    if is_stopped:
+        assert commits == [first, (["t0", "t1"], False)]
+    else:
+        joined = [(["t0", "t1", "t2", "t3"], True), (["t2", "t3", "t4"], True)]
+        assert commits == [first, *joined, (["t4"], False)]
     assert bench.records.intents == []
-    assert not bench.records.is_held
-
-
-def test_final_records_join_the_intents_of_the_next_chunk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run of three chunks has four transactions; only the last one frees the lock."""
-    monkeypatch.setattr(chunks, "MAX_CREATIONS", 2)
-    outcomes = bench.apply(bench.plan(*(spec(f"t{each}") for each in range(5))))
-    assert set(results(outcomes).values()) == {Result.DONE}
-    assert [(sorted(changes), hold) for changes, hold in bench.records.commits] == [
-        (["t0", "t1"], True),
-        (["t0", "t1", "t2", "t3"], True),
-        (["t2", "t3", "t4"], True),
-        (["t4"], False),
-    ]
 
 
 def test_a_caller_that_takes_no_more_outcomes_leaves_a_free_lock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
