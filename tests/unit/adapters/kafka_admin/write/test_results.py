@@ -90,224 +90,175 @@ GROWN, GROWN_OTHERWISE = ((1, 2), (2, 3), (3, 1)), ((1, 2), (2, 3), (1, 3))
 OLD_CONFIG, NEW_CONFIG = {"a": "1", "retention_ms": "10"}, {"cleanup_policy": "compact", "retention_ms": "20"}
 HIDDEN = ReadError("t", "no permission")
 
-OTHERWISE = "the brokers confirmed it, but it is not as planned:"
+OTHERWISE = "DIFFERS MADE_OTHERWISE: the brokers confirmed it, but it is not as planned:"
+NEW_OTHERWISE = OTHERWISE.replace(":", " ID:", 1)
 UNEXPLAINED = "DIFFERS STATE_CONFLICT: it is not as planned:"
-SMALLER = "wanted 2 partitions, found 1; retention.ms: wanted 20, found not set"
+SMALLER = "wanted 2 partitions, found 1; retention.ms: wanted 20, found not set; which client changed it is unknown"
 UNSET = "a: wanted not set, found 1; cleanup.policy: wanted compact, found not set; retention.ms: wanted 20, found 10"
 LAST_OTHERWISE = "wanted the replicas [3, 1] of partition 2, found [1, 3]"
 RECREATED = "was deleted and recreated, so it is a different topic"
+ABSENT = "it does not exist -> BEFORE"
+NOT_SENT = "SKIPPED NOT_SENT: it was sent and not carried out:"
 NOT_GROWN = "its configs were changed, and its partitions were not added"
 CONFIGS_ALONE = f"PENDING NOT_SENT: {NOT_GROWN}: run again for that -> PARTIAL"
 UNKNOWN = "UNKNOWN OUTCOME_UNKNOWN: whether the change was made is unknown"
 NEXT_RUN = "the next run reads it and completes it"
 UNREADABLE = f"{UNKNOWN} (it cannot be read: no permission); {NEXT_RUN}"
+NOT_ANSWERED = f"{UNKNOWN} (the brokers answered for other topics, and not for this one); {NEXT_RUN} -> INTENT"
 BAD_LISTS = "the brokers refuse its replica lists now: the brokers answered INVALID_REPLICA_ASSIGNMENT (39)"
 INVALID = "REFUSED CONFIG_INVALID: the brokers answered INVALID_CONFIG (40): bad -> BEFORE"
-ABSENT = (
-    "STATE_CONFLICT: existed, and does not exist now: the brokers answered UNKNOWN_TOPIC_OR_PARTITION (3) -> BEFORE"
-)
+GONE = "STATE_CONFLICT: existed, and does not exist now: the brokers answered UNKNOWN_TOPIC_OR_PARTITION (3) -> BEFORE"
 DENIED = "the brokers answered TOPIC_AUTHORIZATION_FAILED (29)"
+LACKS = "FAILED NO_PERMISSION: no permission: it needs"
 POLICY = "REFUSED POLICY_VIOLATION: the brokers answered POLICY_VIOLATION (44)"
+QUOTA = "FAILED THROTTLED: the brokers answered THROTTLING_QUOTA_EXCEEDED (89) -> BEFORE"
+DISABLED = "REFUSED DELETION_DISABLED: the brokers answered TOPIC_DELETION_DISABLED (73) -> BEFORE"
+HIDDEN_BEFORE = "CONFLICT TOPIC_UNREADABLE: t: no permission -> BEFORE"
+
+
+def created(lists: Any = LISTS) -> TopicState:
+    """Return the new topic with its configs."""
+    return topic(lists, retention_ms="20")
+
+
+def changed(lists: Any = LISTS, topic_id: str = "ID") -> TopicState:
+    """Return the topic with its new configs."""
+    return topic(lists, topic_id, **NEW_CONFIG)
+
+
+def unchanged(lists: Any = LISTS) -> TopicState:
+    """Return the topic with its old configs."""
+    return topic(lists, **OLD_CONFIG)
+
+
+def creation(code: int | None, message: str = "", **fields: Any) -> TopicWrite:
+    """Return a creation with a problem."""
+    return write(CREATION, Element(code, message), **fields)
+
+
+def deletion(code: int, **fields: Any) -> TopicWrite:
+    """Return a deletion with a problem."""
+    return write(DELETION, Element(code), Kind.DELETE, **fields)
+
+
+def growth(code: int | None, message: str = "", plan: TopicPlan = BOTH, **fields: Any) -> TopicWrite:
+    """Return a growth with a problem, after new configs unless the plan has none."""
+    return write(plan, Element(code, message), Kind.GROW, **fields)
+
+
+def configured(code: int | None, message: str = "", plan: TopicPlan = BOTH, **fields: Any) -> TopicWrite:
+    """Return a change of configs with a problem, before growth unless the plan has none."""
+    return write(plan, Element(code, message), Kind.CONFIGURE, **fields)
 
 
 @pytest.mark.parametrize(
     ("sent", "shown", "expected"),
     [
-        (write(CREATION), topic(retention_ms="20"), "DONE ID -> PLANNED"),
+        (write(CREATION), created(), "DONE ID -> PLANNED"),
         (write(CREATION), topic(retention_ms=" +020 "), "DONE ID -> PLANNED"),
-        (write(CREATION, Element(36)), topic(retention_ms="20"), "DONE ID -> PLANNED"),
+        (creation(36), created(), "DONE ID -> PLANNED"),
         (
-            write(CREATION, Element(36), is_touched=False),
+            creation(36, is_touched=False),
             topic(retention_ms="30"),
             "CONFLICT STATE_CONFLICT: another topic of this name exists now: retention.ms: wanted 20, found 30"
             " -> BEFORE",
         ),
-        (
-            write(CREATION, Element(None), late_until=5.0),
-            topic(((3, 1),)),
-            f"{UNEXPLAINED} {SMALLER}; which client changed it is unknown (no answer) -> BEFORE",
-        ),
-        (
-            write(CREATION, Element(None, "lost")),
-            topic(((3, 1),)),
-            f"{UNEXPLAINED} {SMALLER}; which client changed it is unknown (lost) -> BEFORE",
-        ),
-        (write(CREATION, Element(None), late_until=5.0), None, "read again"),
-        (
-            write(CREATION, Element(None), late_until=1.0),
-            None,
-            "SKIPPED NOT_SENT: it was sent and not carried out: it does not exist (no answer) -> BEFORE",
-        ),
-        (
-            write(CREATION, Element(None, "lost"), late_until=1.0),
-            None,
-            "SKIPPED NOT_SENT: it was sent and not carried out: it does not exist (lost) -> BEFORE",
-        ),
-        (
-            write(CREATION, Element(None)),
-            None,
-            f"{UNKNOWN} (the brokers answered for other topics, and not for this one); {NEXT_RUN} -> INTENT",
-        ),
-        (write(CREATION), None, f"DIFFERS MADE_OTHERWISE: {OTHERWISE} it does not exist -> BEFORE"),
+        (creation(None, late_until=5.0), topic(((3, 1),)), f"{UNEXPLAINED} {SMALLER} (no answer) -> BEFORE"),
+        (creation(None, "lost"), topic(((3, 1),)), f"{UNEXPLAINED} {SMALLER} (lost) -> BEFORE"),
+        (creation(None, late_until=5.0), None, "read again"),
+        (creation(None, late_until=1.0), None, f"{NOT_SENT} it does not exist (no answer) -> BEFORE"),
+        (creation(None, "lost", late_until=1.0), None, f"{NOT_SENT} it does not exist (lost) -> BEFORE"),
+        (creation(None), None, NOT_ANSWERED),
+        (write(CREATION), None, f"{OTHERWISE} {ABSENT}"),
         (
             write(CREATION),
-            topic(((2, 1), (3, 2)), retention_ms="20"),
-            f"DIFFERS MADE_OTHERWISE ID: {OTHERWISE} wanted the replicas [1, 2] of partition 0, found [2, 1]"
-            " -> PLANNED",
+            created(((2, 1), (3, 2))),
+            f"{NEW_OTHERWISE} wanted the replicas [1, 2] of partition 0, found [2, 1] -> PLANNED",
         ),
-        (
-            write(CREATION),
-            topic(((2,), (3,)), retention_ms="20"),
-            f"DIFFERS MADE_OTHERWISE ID: {OTHERWISE} wanted 2 replicas, found 1 -> PLANNED",
-        ),
-        (
-            write(CREATION),
-            topic(((2, 1),), retention_ms="20"),
-            f"DIFFERS MADE_OTHERWISE ID: {OTHERWISE} wanted 2 partitions, found 1 -> MADE",
-        ),
-        (
-            write(CREATION),
-            topic(),
-            f"DIFFERS MADE_OTHERWISE ID: {OTHERWISE} retention.ms: wanted 20, found not set -> MADE",
-        ),
+        (write(CREATION), created(((2,), (3,))), f"{NEW_OTHERWISE} wanted 2 replicas, found 1 -> PLANNED"),
+        (write(CREATION), created(((2, 1),)), f"{NEW_OTHERWISE} wanted 2 partitions, found 1 -> MADE"),
+        (write(CREATION), topic(), f"{NEW_OTHERWISE} retention.ms: wanted 20, found not set -> MADE"),
         (
             write(CREATION, visible_by=5.0),
-            topic(((1, 2), (3, 2)), retention_ms="20"),
-            f"DIFFERS MADE_OTHERWISE ID: {OTHERWISE} wanted the replicas [2, 3] of partition 1, found [3, 2]"
-            " -> PLANNED",
+            created(((1, 2), (3, 2))),
+            f"{NEW_OTHERWISE} wanted the replicas [2, 3] of partition 1, found [3, 2] -> PLANNED",
         ),
-        (
-            write(CREATION, created=CreatedTopic("OTHER")),
-            topic(retention_ms="20"),
-            f"DIFFERS MADE_OTHERWISE: {OTHERWISE} it {RECREATED} -> BEFORE",
-        ),
+        (write(CREATION, created=CreatedTopic("OTHER")), created(), f"{OTHERWISE} it {RECREATED} -> BEFORE"),
         (write(CREATION, visible_by=5.0), None, "read again"),
-        (write(CREATION, visible_by=1.0), None, f"DIFFERS MADE_OTHERWISE: {OTHERWISE} it does not exist -> BEFORE"),
-        (write(CREATION, Element(44), is_touched=False), None, f"{POLICY} -> BEFORE"),
-        (write(CREATION, Element(39), is_touched=False), None, f"CONFLICT STATE_CONFLICT: {BAD_LISTS} -> BEFORE"),
-        (write(CREATION, Element(89), is_touched=False), None, "requeued -> BEFORE"),
-        (
-            write(CREATION, Element(89)),
-            None,
-            "FAILED THROTTLED: the brokers answered THROTTLING_QUOTA_EXCEEDED (89) -> BEFORE",
-        ),
+        (write(CREATION, visible_by=1.0), None, f"{OTHERWISE} {ABSENT}"),
+        (creation(44, is_touched=False), None, f"{POLICY} -> BEFORE"),
+        (creation(39, is_touched=False), None, f"CONFLICT STATE_CONFLICT: {BAD_LISTS} -> BEFORE"),
+        (creation(89, is_touched=False), None, "requeued -> BEFORE"),
+        (creation(89), None, QUOTA),
         (write(DELETION), None, "DONE -> PLANNED"),
-        (write(DELETION, Element(100), Kind.DELETE), None, "DONE -> PLANNED"),
-        (
-            write(DELETION, Element(100), Kind.DELETE, is_touched=False),
-            topic(topic_id="X"),
-            f"CONFLICT STATE_CONFLICT: {RECREATED} -> BEFORE",
-        ),
-        (
-            write(DELETION, Element(100), Kind.DELETE),
-            topic(topic_id="X"),
-            f"DIFFERS STATE_CONFLICT: {RECREATED} -> BEFORE",
-        ),
+        (deletion(100), None, "DONE -> PLANNED"),
+        (deletion(100, is_touched=False), topic(topic_id="X"), f"CONFLICT STATE_CONFLICT: {RECREATED} -> BEFORE"),
+        (deletion(100), topic(topic_id="X"), f"DIFFERS STATE_CONFLICT: {RECREATED} -> BEFORE"),
         (
             write(DELETION),
             topic(topic_id="X"),
-            f"DIFFERS MADE_OTHERWISE: {OTHERWISE} it was recreated, so it is a different topic -> BEFORE",
+            f"{OTHERWISE} it was recreated, so it is a different topic -> BEFORE",
         ),
-        (write(DELETION), topic(), f"DIFFERS MADE_OTHERWISE: {OTHERWISE} it still exists -> BEFORE"),
+        (write(DELETION), topic(), f"{OTHERWISE} it still exists -> BEFORE"),
         (write(DELETION, visible_by=5.0), topic(), "read again"),
+        (deletion(73, is_touched=False), topic(), DISABLED),
+        (deletion(29, is_touched=False), topic(), f"{LACKS} Delete on the topic; {DENIED} -> BEFORE"),
+        (deletion(7, late_until=5.0), topic(), "read again"),
+        (write(BOTH), changed(GROWN), "DONE -> PLANNED"),
+        (write(BOTH), changed(GROWN_OTHERWISE), f"{OTHERWISE} {LAST_OTHERWISE} -> PLANNED"),
+        (write(BOTH), changed(), f"{OTHERWISE} wanted 3 partitions, found 2 -> PARTIAL"),
+        (write(BOTH), unchanged(GROWN), f"{OTHERWISE} {UNSET} -> PARTIAL"),
+        (write(BOTH), changed(GROWN, "X"), f"{OTHERWISE} it {RECREATED} -> BEFORE"),
+        (write(BOTH, visible_by=5.0), unchanged(GROWN), "read again"),
+        (write(BOTH, visible_by=5.0), changed(), "read again"),
+        (write(BOTH, visible_by=5.0), changed(GROWN_OTHERWISE), f"{OTHERWISE} {LAST_OTHERWISE} -> PLANNED"),
+        (growth(39), changed(), f"DIFFERS STATE_CONFLICT: {NOT_GROWN}: {BAD_LISTS} -> PARTIAL"),
         (
-            write(DELETION, Element(73), Kind.DELETE, is_touched=False),
-            topic(),
-            "REFUSED DELETION_DISABLED: the brokers answered TOPIC_DELETION_DISABLED (73) -> BEFORE",
-        ),
-        (
-            write(DELETION, Element(29), Kind.DELETE, is_touched=False),
-            topic(),
-            f"FAILED NO_PERMISSION: no permission: it needs Delete on the topic; {DENIED} -> BEFORE",
-        ),
-        (write(DELETION, Element(7), Kind.DELETE, late_until=5.0), topic(), "read again"),
-        (write(BOTH), topic(GROWN, **NEW_CONFIG), "DONE -> PLANNED"),
-        (
-            write(BOTH),
-            topic(GROWN_OTHERWISE, **NEW_CONFIG),
-            f"DIFFERS MADE_OTHERWISE: {OTHERWISE} {LAST_OTHERWISE} -> PLANNED",
-        ),
-        (
-            write(BOTH),
-            topic(**NEW_CONFIG),
-            f"DIFFERS MADE_OTHERWISE: {OTHERWISE} wanted 3 partitions, found 2 -> PARTIAL",
-        ),
-        (write(BOTH), topic(GROWN, **OLD_CONFIG), f"DIFFERS MADE_OTHERWISE: {OTHERWISE} {UNSET} -> PARTIAL"),
-        (
-            write(BOTH),
-            topic(GROWN, "X", **NEW_CONFIG),
-            f"DIFFERS MADE_OTHERWISE: {OTHERWISE} it {RECREATED} -> BEFORE",
-        ),
-        (write(BOTH, visible_by=5.0), topic(GROWN, **OLD_CONFIG), "read again"),
-        (write(BOTH, visible_by=5.0), topic(**NEW_CONFIG), "read again"),
-        (
-            write(BOTH, visible_by=5.0),
-            topic(GROWN_OTHERWISE, **NEW_CONFIG),
-            f"DIFFERS MADE_OTHERWISE: {OTHERWISE} {LAST_OTHERWISE} -> PLANNED",
-        ),
-        (
-            write(BOTH, Element(39), Kind.GROW),
-            topic(**NEW_CONFIG),
-            f"DIFFERS STATE_CONFLICT: {NOT_GROWN}: {BAD_LISTS} -> PARTIAL",
-        ),
-        (
-            write(BOTH, Element(29), Kind.GROW),
-            topic(**NEW_CONFIG),
+            growth(29),
+            changed(),
             f"FAILED NO_PERMISSION: {NOT_GROWN}: no permission: it needs Alter on the topic; {DENIED} -> PARTIAL",
         ),
         (
-            write(BOTH, Element(89), Kind.GROW),
-            topic(**NEW_CONFIG),
+            growth(89),
+            changed(),
             f"PENDING THROTTLED: {NOT_GROWN}, because of a quota: run again for that -> PARTIAL",
         ),
-        (write(BOTH, Element(None), Kind.GROW, late_until=5.0), topic(**NEW_CONFIG), "read again"),
-        (write(BOTH, Element(None), Kind.GROW, late_until=0.5), topic(**NEW_CONFIG), CONFIGS_ALONE),
-        (write(BOTH, Element(None), Kind.CONFIGURE, late_until=5.0), topic(**NEW_CONFIG), CONFIGS_ALONE),
-        (write(BOTH, Element(None), Kind.CONFIGURE, late_until=5.0), topic(**OLD_CONFIG), "read again"),
+        (growth(None, late_until=5.0), changed(), "read again"),
+        (growth(None, late_until=0.5), changed(), CONFIGS_ALONE),
+        (configured(None, late_until=5.0), changed(), CONFIGS_ALONE),
+        (configured(None, late_until=5.0), unchanged(), "read again"),
         (
-            write(BOTH, Element(None, "lost"), Kind.GROW, late_until=5.0),
-            topic(GROWN_OTHERWISE, **NEW_CONFIG),
+            growth(None, "lost", late_until=5.0),
+            changed(GROWN_OTHERWISE),
             f"{UNEXPLAINED} {LAST_OTHERWISE}; which client changed it is unknown (lost) -> PARTIAL",
         ),
         (
-            write(BOTH, Element(37), Kind.GROW),
-            topic(GROWN_OTHERWISE, **NEW_CONFIG),
+            growth(37),
+            changed(GROWN_OTHERWISE),
             f"DIFFERS STATE_CONFLICT: {NOT_GROWN}: has another partition count now: the brokers answered"
             " INVALID_PARTITIONS (37) -> PARTIAL",
         ),
-        (write(BOTH, Element(40, "bad"), Kind.CONFIGURE, is_touched=False), topic(**OLD_CONFIG), INVALID),
-        (write(BOTH, Element(40, "bad"), Kind.CONFIGURE, is_touched=False), topic(**NEW_CONFIG), INVALID),
-        (write(GROWTH, Element(44, "no"), Kind.GROW, is_touched=False), topic(), f"{POLICY}: no -> BEFORE"),
-        (write(GROWTH, Element(44, "no"), Kind.GROW), topic(), f"{POLICY}: no -> PARTIAL"),
-        (
-            write(GROWTH, Element(39), Kind.GROW, is_touched=False),
-            topic(),
-            f"CONFLICT STATE_CONFLICT: {BAD_LISTS} -> BEFORE",
-        ),
-        (write(GROWTH, Element(89), Kind.GROW, is_touched=False), topic(), "requeued -> BEFORE"),
-        (write(CONFIGS, Element(44, "no"), Kind.CONFIGURE), topic(a="1"), f"{POLICY}: no -> PARTIAL"),
-        (
-            write(CONFIGS, Element(None), Kind.CONFIGURE, late_until=0.5),
-            topic(**OLD_CONFIG),
-            f"SKIPPED NOT_SENT: it was sent and not carried out: {UNSET} (no answer) -> PARTIAL",
-        ),
-        (write(CONFIGS, Element(3), Kind.CONFIGURE), None, f"DIFFERS {ABSENT}"),
-        (write(CONFIGS, Element(3), Kind.CONFIGURE, is_touched=False), None, f"CONFLICT {ABSENT}"),
-        (write(CREATION, is_touched=False), HIDDEN, "CONFLICT TOPIC_UNREADABLE: t: no permission -> BEFORE"),
+        (configured(40, "bad", is_touched=False), unchanged(), INVALID),
+        (configured(40, "bad", is_touched=False), changed(), INVALID),
+        (growth(44, "no", GROWTH, is_touched=False), topic(), f"{POLICY}: no -> BEFORE"),
+        (growth(44, "no", GROWTH), topic(), f"{POLICY}: no -> PARTIAL"),
+        (growth(39, "", GROWTH, is_touched=False), topic(), f"CONFLICT STATE_CONFLICT: {BAD_LISTS} -> BEFORE"),
+        (growth(89, "", GROWTH, is_touched=False), topic(), "requeued -> BEFORE"),
+        (configured(44, "no", CONFIGS), topic(a="1"), f"{POLICY}: no -> PARTIAL"),
+        (configured(None, "", CONFIGS, late_until=0.5), unchanged(), f"{NOT_SENT} {UNSET} (no answer) -> PARTIAL"),
+        (configured(3, "", CONFIGS), None, f"DIFFERS {GONE}"),
+        (configured(3, "", CONFIGS, is_touched=False), None, f"CONFLICT {GONE}"),
+        (write(CREATION, is_touched=False), HIDDEN, HIDDEN_BEFORE),
         (write(CREATION), HIDDEN, f"{UNREADABLE} -> INTENT"),
         (write(CREATION, created=CreatedTopic("ID")), HIDDEN, f"{UNREADABLE} -> PLANNED"),
-        (write(CREATION, Element(29)), HIDDEN, f"{UNREADABLE} -> INTENT"),
-        (write(CREATION, Element(None)), HIDDEN, f"{UNREADABLE} -> INTENT"),
+        (creation(29), HIDDEN, f"{UNREADABLE} -> INTENT"),
+        (creation(None), HIDDEN, f"{UNREADABLE} -> INTENT"),
         (
-            write(CREATION, Element(29), is_touched=False),
+            creation(29, is_touched=False),
             HIDDEN,
-            f"FAILED NO_PERMISSION: no permission: it needs Create on the topic or on the cluster; {DENIED} -> BEFORE",
+            f"{LACKS} Create on the topic or on the cluster; {DENIED} -> BEFORE",
         ),
-        (
-            write(CREATION, Element(89), is_touched=False),
-            HIDDEN,
-            "CONFLICT TOPIC_UNREADABLE: t: no permission -> BEFORE",
-        ),
+        (creation(89, is_touched=False), HIDDEN, HIDDEN_BEFORE),
     ],
 )
 def test_results(sent: TopicWrite, shown: Any, expected: str) -> None:
@@ -329,7 +280,6 @@ def test_lists_of_brokers_that_were_not_registered(plan: TopicPlan, kind: Kind, 
 
 
 MADE = CreatedTopic("ID", 2, 2, {"retention.ms": "20"})
-MADE_OTHERWISE = f"DIFFERS MADE_OTHERWISE ID: {OTHERWISE}"
 
 
 @pytest.mark.parametrize(
@@ -337,15 +287,15 @@ MADE_OTHERWISE = f"DIFFERS MADE_OTHERWISE ID: {OTHERWISE}"
     [
         (MADE, "DONE ID -> PLANNED"),
         (MADE._replace(config={"retention.ms": "20", "retention.bytes": "5"}), "DONE ID -> PLANNED"),
-        (MADE._replace(partitions=3), f"{MADE_OTHERWISE} wanted 2 partitions, found 3 -> MADE"),
-        (MADE._replace(replication_factor=3), f"{MADE_OTHERWISE} wanted 2 replicas, found 3 -> PLANNED"),
+        (MADE._replace(partitions=3), f"{NEW_OTHERWISE} wanted 2 partitions, found 3 -> MADE"),
+        (MADE._replace(replication_factor=3), f"{NEW_OTHERWISE} wanted 2 replicas, found 3 -> PLANNED"),
         (
             MADE._replace(config={"retention.ms": "30"}),
-            f"{MADE_OTHERWISE} retention.ms: wanted 20, found 30 -> MADE",
+            f"{NEW_OTHERWISE} retention.ms: wanted 20, found 30 -> MADE",
         ),
         (
             CreatedTopic("ID", 1, 1, {"retention.ms": "30"}),
-            f"{MADE_OTHERWISE} wanted 2 partitions, found 1; wanted 2 replicas, found 1;"
+            f"{NEW_OTHERWISE} wanted 2 partitions, found 1; wanted 2 replicas, found 1;"
             " retention.ms: wanted 20, found 30 -> MADE",
         ),
         (MADE._replace(config={}), "read again"),
