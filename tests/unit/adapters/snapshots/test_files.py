@@ -332,11 +332,7 @@ WRONG: list[tuple[list[bytes], int, str]] = [
     ([*snapshot_lines(), snapshot_lines()[0]], 8, 'kind: found "cluster", wanted topic or record or usage'),
     (changed(1, formatVersion=3), 1, "formatVersion: found 3, wanted 2: a newer release of topiarist wrote it"),
     (changed(1, formatVersion=0), 1, "formatVersion: found 0, wanted a whole number from 1 to 2"),
-    (
-        changed(1, takenAt="2025-02-30T00:00:00Z"),
-        1,
-        'takenAt: found "2025-02-30T00:00:00Z", wanted a valid time',
-    ),
+    (changed(1, takenAt="2025-02-30T00:00:00Z"), 1, 'takenAt: found "2025-02-30T00:00:00Z", wanted a valid time'),
     (
         changed(1, requestedAt="2025-13-01T00:00:00Z"),
         1,

@@ -155,67 +155,49 @@ def listing(code: int, message: str | None) -> dict[str, Any]:
     return {"ListPartitionReassignments": reply(error_code=code, error_message=message, topics=[])}
 
 
-NO_RIGHT = "it needs"
+DENIED = "CLUSTER_AUTHORIZATION_FAILED (31)"
 
 
 @pytest.mark.parametrize(
-    ("script", "reason", "message"),
+    ("code", "message", "reason", "words"),
     [
         (
-            listing(31, "who?"),
+            31,
+            "who?",
             Reason.NO_PERMISSION,
-            f"no permission to read the reassignments: {NO_RIGHT} Describe on the cluster;"
-            " CLUSTER_AUTHORIZATION_FAILED (31): who?",
+            f"no permission to read the reassignments: it needs Describe on the cluster; {DENIED}: who?",
         ),
-        (listing(42, None), Reason.UNREADABLE, "the reassignments cannot be read: INVALID_REQUEST (42)"),
+        (42, None, Reason.UNREADABLE, "the reassignments cannot be read: INVALID_REQUEST (42)"),
     ],
 )
-def test_answers_that_end_a_read(brokers: MovingBrokers, script: dict[str, Any], reason: Reason, message: str) -> None:
+def test_answers_that_end_a_read(
+    brokers: MovingBrokers, code: int, message: str | None, reason: Reason, words: str
+) -> None:
     """The error names what was read, the right, and the words of the brokers; it is not read again."""
     brokers.create("a", (1, 2))
-    brokers.session.script.update(script)
+    brokers.session.script.update(listing(code, message))
     with pytest.raises(TopiaristError) as caught:
         brokers.reader().look(["a"])
-    assert (caught.value.reason, caught.value.message) == (reason, message)
+    assert (caught.value.reason, caught.value.message) == (reason, words)
     assert brokers.clock.slept == []
+
+
+TOPIC_DENIED = "TOPIC_AUTHORIZATION_FAILED (29)"
+TOPIC_LACKS = f"no permission to read topic a: it needs Describe on the topic; {TOPIC_DENIED}"
+CONFIGS = "the configs of topics/a"
+CONFIGS_LACK = f"no permission to read {CONFIGS}: it needs DescribeConfigs on topic a; {TOPIC_DENIED}: who?"
 
 
 @pytest.mark.parametrize(
     ("name", "code", "reason", "message"),
     [
-        (
-            "Metadata",
-            29,
-            Reason.NO_PERMISSION,
-            f"no permission to read topic a: {NO_RIGHT} Describe on the topic; TOPIC_AUTHORIZATION_FAILED (29)",
-        ),
+        ("Metadata", 29, Reason.NO_PERMISSION, TOPIC_LACKS),
         ("Metadata", 17, Reason.UNREADABLE, "topic a cannot be read: INVALID_TOPIC_EXCEPTION (17)"),
         ("Metadata", -1, Reason.UNREACHABLE, "topic a cannot be read: UNKNOWN_SERVER_ERROR (-1)"),
-        (
-            "DescribeConfigs",
-            29,
-            Reason.NO_PERMISSION,
-            f"no permission to read the configs of topics/a: {NO_RIGHT} DescribeConfigs on topic a;"
-            " TOPIC_AUTHORIZATION_FAILED (29): who?",
-        ),
-        (
-            "DescribeConfigs",
-            42,
-            Reason.UNREADABLE,
-            "the configs of topics/a cannot be read: INVALID_REQUEST (42): who?",
-        ),
-        (
-            "DescribeConfigs",
-            7,
-            Reason.UNREACHABLE,
-            "the configs of topics/a cannot be read: REQUEST_TIMED_OUT (7): who?",
-        ),
-        (
-            "DescribeConfigs",
-            None,
-            Reason.UNREADABLE,
-            "the answer of the brokers does not have the configs of topics/a",
-        ),
+        ("DescribeConfigs", 29, Reason.NO_PERMISSION, CONFIGS_LACK),
+        ("DescribeConfigs", 42, Reason.UNREADABLE, f"{CONFIGS} cannot be read: INVALID_REQUEST (42): who?"),
+        ("DescribeConfigs", 7, Reason.UNREACHABLE, f"{CONFIGS} cannot be read: REQUEST_TIMED_OUT (7): who?"),
+        ("DescribeConfigs", None, Reason.UNREADABLE, f"the answer of the brokers does not have {CONFIGS}"),
     ],
 )
 def test_a_topic_that_is_not_described(

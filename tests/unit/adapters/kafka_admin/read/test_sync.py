@@ -178,31 +178,30 @@ def test_zookeeper_mode(ready: bool | None, warnings: tuple[str, ...], clock: Fa
     assert offers_quorum(session().any_broker())
 
 
-NO_ANSWER = "the controller does not answer: UNKNOWN_TOPIC_OR_PARTITION (3)"
+SILENT = "the controller does not answer"
+LACKS = "cannot ask the controller: User:ANONYMOUS lacks Describe on the cluster (CLUSTER_AUTHORIZATION_FAILED)"
 
 
 @pytest.mark.parametrize(
     ("answer", "reason", "message"),
     [
-        (quorum(-1), Reason.NO_CONTROLLER, "the controller does not answer: the quorum has no leader"),
-        (quorum(code=6), Reason.NO_CONTROLLER, "the controller does not answer: NOT_LEADER_OR_FOLLOWER (6)"),
-        (quorum(whole=41), Reason.NO_CONTROLLER, "the controller does not answer: NOT_CONTROLLER (41)"),
-        (reply(error_code=0, topics=[]), Reason.NO_CONTROLLER, NO_ANSWER),
-        (
-            reply(error_code=0, topics=[reply(topic_name="__cluster_metadata", partitions=[])]),
-            Reason.NO_CONTROLLER,
-            NO_ANSWER,
+        (quorum(-1), Reason.NO_CONTROLLER, f"{SILENT}: the quorum has no leader"),
+        (quorum(code=6), Reason.NO_CONTROLLER, f"{SILENT}: NOT_LEADER_OR_FOLLOWER (6)"),
+        (quorum(whole=41), Reason.NO_CONTROLLER, f"{SILENT}: NOT_CONTROLLER (41)"),
+        *(
+            (
+                reply(error_code=0, topics=topics),
+                Reason.NO_CONTROLLER,
+                f"{SILENT}: UNKNOWN_TOPIC_OR_PARTITION (3)",
+            )
+            for topics in ([], [reply(topic_name="__cluster_metadata", partitions=[])])
         ),
         (
             Disconnected("no answer in time", was_sent=True, is_late=True),
             Reason.NO_CONTROLLER,
-            "the controller does not answer: no answer in time",
+            f"{SILENT}: no answer in time",
         ),
-        (
-            quorum(code=31),
-            Reason.NO_PERMISSION,
-            "cannot ask the controller: User:ANONYMOUS lacks Describe on the cluster (CLUSTER_AUTHORIZATION_FAILED)",
-        ),
+        (quorum(code=31), Reason.NO_PERMISSION, LACKS),
     ],
 )
 def test_no_controller(answer: Any, reason: Reason, message: str) -> None:

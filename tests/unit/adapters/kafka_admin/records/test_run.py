@@ -227,76 +227,48 @@ def test_a_begin_that_is_fenced_again_and_again(
     assert 1 <= broker.calls.count("InitProducerId") - 1 <= 20
 
 
-REFUSED = "cannot write records to __topiarist: POLICY_VIOLATION (44)"
-LEFT = "the topic __topiarist, made for it, stays empty: it does no harm, and may be deleted"
-DELETED = "the topic __topiarist, made for it, was deleted again"
-TOO_FEW = "fewer replicas are in sync than min.insync.replicas demands"
+WRITE, BEGIN = f"cannot write records to {RECORDS}", "cannot begin to write records"
+POLICY, GRANT = "POLICY_VIOLATION (44)", "grant it with kafka-acls"
+LACKS = f"me lacks Write on the topic {RECORDS} (TOPIC_AUTHORIZATION_FAILED)"
+LACKS_ID = "me lacks Write on the transactional id topiarist (TRANSACTIONAL_ID_AUTHORIZATION_FAILED)"
+UNSUPPORTED = "the brokers do not support it (UNSUPPORTED_VERSION (35))"
+TOO_FEW = "NOT_ENOUGH_REPLICAS (19): fewer replicas are in sync than min.insync.replicas demands"
+LEFT = f"the topic {RECORDS}, made for it, stays empty: it does no harm, and may be deleted"
+DELETED = f"the topic {RECORDS}, made for it, was deleted again"
+LATER, BACK = f"the records cannot be acquired: {BEGIN}", "run again when all brokers are back"
 
 
 @pytest.mark.parametrize(
     ("codes", "reason", "message", "hint", "is_left"),
     [
-        ({"Produce": 44}, Reason.RECORDS_REFUSED, f"{REFUSED}; {DELETED}", HINT_NO_RECORDS, False),
+        ({"Produce": 44}, Reason.RECORDS_REFUSED, f"{WRITE}: {POLICY}; {DELETED}", HINT_NO_RECORDS, False),
+        ({"Produce": 29}, Reason.NO_PERMISSION, f"{WRITE}: {LACKS}; {DELETED}", GRANT, False),
         (
-            {"Produce": 29},
-            Reason.NO_PERMISSION,
-            f"cannot write records to {RECORDS}: me lacks Write on the topic {RECORDS}"
-            f" (TOPIC_AUTHORIZATION_FAILED); {DELETED}",
-            "grant it with kafka-acls",
-            False,
-        ),
-        ({"Produce": 44, "DeleteTopics": 29}, Reason.RECORDS_REFUSED, f"{REFUSED}; {LEFT}", HINT_NO_RECORDS, True),
-        (
-            {"AddPartitionsToTxn": 44},
+            {"Produce": 44, "DeleteTopics": 29},
             Reason.RECORDS_REFUSED,
-            f"cannot begin a transaction: POLICY_VIOLATION (44); {DELETED}",
+            f"{WRITE}: {POLICY}; {LEFT}",
             HINT_NO_RECORDS,
-            False,
-        ),
-        (
-            {"EndTxn": 29},
-            Reason.NO_PERMISSION,
-            f"cannot commit records: me lacks Write on the topic {RECORDS} (TOPIC_AUTHORIZATION_FAILED); {DELETED}",
-            "grant it with kafka-acls",
-            False,
-        ),
-        (
-            {"Produce": 19},
-            Reason.UNREACHABLE,
-            "cannot write records to __topiarist: the brokers do not take it for 60 s"
-            f" (NOT_ENOUGH_REPLICAS (19): {TOO_FEW})",
-            "run again when all brokers are back",
             True,
         ),
         (
-            {"InitProducerId": 53},
-            Reason.NO_PERMISSION,
-            "cannot begin to write records: me lacks Write on the transactional id topiarist"
-            " (TRANSACTIONAL_ID_AUTHORIZATION_FAILED)",
-            "grant it with kafka-acls",
-            False,
-        ),
-        (
-            {"InitProducerId": 35},
-            Reason.PREREQUISITE_MISSING,
-            "cannot begin to write records: the brokers do not support it (UNSUPPORTED_VERSION (35))",
-            HINT_NO_RECORDS,
-            False,
-        ),
-        (
-            {"InitProducerId": 42},
+            {"AddPartitionsToTxn": 44},
             Reason.RECORDS_REFUSED,
-            "cannot begin to write records: INVALID_REQUEST (42)",
+            f"cannot begin a transaction: {POLICY}; {DELETED}",
             HINT_NO_RECORDS,
             False,
         ),
+        ({"EndTxn": 29}, Reason.NO_PERMISSION, f"cannot commit records: {LACKS}; {DELETED}", GRANT, False),
         (
-            {"InitProducerId": -1},
+            {"Produce": 19},
             Reason.UNREACHABLE,
-            "the records cannot be acquired: cannot begin to write records: UNKNOWN_SERVER_ERROR (-1)",
-            "run again",
-            False,
+            f"{WRITE}: the brokers do not take it for 60 s ({TOO_FEW})",
+            BACK,
+            True,
         ),
+        ({"InitProducerId": 53}, Reason.NO_PERMISSION, f"{BEGIN}: {LACKS_ID}", GRANT, False),
+        ({"InitProducerId": 35}, Reason.PREREQUISITE_MISSING, f"{BEGIN}: {UNSUPPORTED}", HINT_NO_RECORDS, False),
+        ({"InitProducerId": 42}, Reason.RECORDS_REFUSED, f"{BEGIN}: INVALID_REQUEST (42)", HINT_NO_RECORDS, False),
+        ({"InitProducerId": -1}, Reason.UNREACHABLE, f"{LATER}: UNKNOWN_SERVER_ERROR (-1)", "run again", False),
     ],
 )
 def test_a_first_write_that_fails(

@@ -141,72 +141,59 @@ def test_a_config_survives_encoding_and_change(config: dict[str, str], extra: di
     assert configs_.decode_config(changed) == config
 
 
-@pytest.mark.parametrize(
-    ("decode", "raw", "why"),
-    [
-        (topics.decode_topic, b"", "it is empty"),
-        (topics.decode_topic, b" \n", "it is empty"),
-        (topics.decode_topic, b"\xff{}", "it is not UTF-8 (byte 0)"),
-        (topics.decode_topic, b"[]", "it is not a JSON object"),
-        (topics.decode_topic, b"{} x", "it is not JSON (Extra data at character 4)"),
-        (topics.decode_topic, b"{'a':1}", "it is not JSON (Expecting property name enclosed in double quotes"),
-        (topics.decode_topic, b'{"version":NaN}', "it contains NaN, which is not JSON"),
-        (topics.decode_topic, b'{"version":1e999}', "it contains a number that is too large"),
-        (topics.decode_topic, b'{"version":%s}' % (b"9" * 5000), "it contains a number that is too large"),
-        (topics.decode_topic, b'{"a":' * 200_000, "it is nested too deeply"),
-        (topics.decode_topic, b'{"version":1,"version":2}', 'the key "version" appears twice'),
-        (topics.decode_topic, b'{"version" :1,"version":2,"a:b":1}', 'the key "version" appears twice'),
-        (topics.decode_topic, b'{"v":{"w":{"x":1,"x":1}}}', 'the key "x" appears twice'),
-        (topics.decode_topic, b'{"v":"\\udc00"}', "it contains a lone surrogate (half of a character)"),
-        (topics.decode_topic, b'{"version":4}', '"version" is 4, and topiarist supports at most 3'),
-        (topics.decode_topic, b'{"version":true}', '"version" must be a positive integer, not true'),
-        (topics.decode_topic, b'{"version":1}', '"partitions" must be an object, not missing or null'),
+ODD: dict[Callable[[bytes], object], list[tuple[bytes, str]]] = {
+    topics.decode_topic: [
+        (b"", "it is empty"),
+        (b" \n", "it is empty"),
+        (b"\xff{}", "it is not UTF-8 (byte 0)"),
+        (b"[]", "it is not a JSON object"),
+        (b"{} x", "it is not JSON (Extra data at character 4)"),
+        (b"{'a':1}", "it is not JSON (Expecting property name enclosed in double quotes"),
+        (b'{"version":NaN}', "it contains NaN, which is not JSON"),
+        (b'{"version":1e999}', "it contains a number that is too large"),
+        (b'{"version":%s}' % (b"9" * 5000), "it contains a number that is too large"),
+        (b'{"a":' * 200_000, "it is nested too deeply"),
+        (b'{"version":1,"version":2}', 'the key "version" appears twice'),
+        (b'{"version" :1,"version":2,"a:b":1}', 'the key "version" appears twice'),
+        (b'{"v":{"w":{"x":1,"x":1}}}', 'the key "x" appears twice'),
+        (b'{"v":"\\udc00"}', "it contains a lone surrogate (half of a character)"),
+        (b'{"version":4}', '"version" is 4, and topiarist supports at most 3'),
+        (b'{"version":true}', '"version" must be a positive integer, not true'),
+        (b'{"version":1}', '"partitions" must be an object, not missing or null'),
+        (b'{"version":1,"partitions":{"01":[1]}}', '"01" is not an id (a decimal number from 0 to 2147483647)'),
         (
-            topics.decode_topic,
-            b'{"version":1,"partitions":{"01":[1]}}',
-            '"01" is not an id (a decimal number from 0 to 2147483647)',
-        ),
-        (
-            topics.decode_topic,
             b'{"version":1,"partitions":{"0":[1],"1":[1,true]}}',
             "partition 1 must have a list of broker ids, not [1, true]",
         ),
         (
-            topics.decode_topic,
             b'{"version":1,"partitions":{"0":[2147483648]}}',
             "partition 0 has an id that no broker can have: [2147483648]",
         ),
         (
-            topics.decode_topic,
             b'{"version":1,"partitions":{},"adding_replicas":{"0":[1]}}',
             '"adding_replicas" names partition 0, which the topic does not have',
         ),
         (
-            topics.decode_topic,
             b'{"version":1,"partitions":{},"adding_replicas":null}',
             '"adding_replicas" must be an object, not missing or null',
         ),
+        (b'{"version":3,"partitions":{},"topic_id":null}', '"topic_id" must be text, not missing or null'),
         (
-            topics.decode_topic,
-            b'{"version":3,"partitions":{},"topic_id":null}',
-            '"topic_id" must be text, not missing or null',
-        ),
-        (
-            topics.decode_topic,
             b'{"version":3,"partitions":{},"topic_id":"51fc94f6-2e40-467e-96d3-438ddad69e58"}',
             'a topic id has 22 characters of base64url, not "51fc94f6-2e40-467e-96d3-438ddad69e58"',
         ),
-        (configs_.decode_config, b'{"version":1}', '"config" must be an object, not missing or null'),
-        (
-            configs_.decode_config,
-            b'{"version":1,"config":{"retention.ms":1}}',
-            'the value of "retention.ms" must be text, not 1',
-        ),
-        (configs_.decode_config, b'{"version":2,"config":{}}', '"version" is 2, and topiarist supports at most 1'),
-        (values.decode_controller_epoch, b"4 2", '"4 2" is not an id (a decimal number from 0 to 2147483647)'),
-        (values.decode_cluster_id, b'{"version":"1"}', '"id" must be text, not missing or null'),
     ],
-)
+    configs_.decode_config: [
+        (b'{"version":1}', '"config" must be an object, not missing or null'),
+        (b'{"version":1,"config":{"retention.ms":1}}', 'the value of "retention.ms" must be text, not 1'),
+        (b'{"version":2,"config":{}}', '"version" is 2, and topiarist supports at most 1'),
+    ],
+    values.decode_controller_epoch: [(b"4 2", '"4 2" is not an id (a decimal number from 0 to 2147483647)')],
+    values.decode_cluster_id: [(b'{"version":"1"}', '"id" must be text, not missing or null')],
+}
+
+
+@pytest.mark.parametrize(("decode", "raw", "why"), [(decode, *row) for decode, rows in ODD.items() for row in rows])
 def test_odd_znodes_are_named(decode: Callable[[bytes], object], raw: bytes, why: str) -> None:
     """Each invalid znode gives an error that names the value that was found and the value that was wanted."""
     with pytest.raises(ZnodeError) as caught:
