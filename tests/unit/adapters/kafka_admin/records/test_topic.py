@@ -76,43 +76,35 @@ def error_of(call: Callable[[], object]) -> tuple[Reason, str, str]:
     return caught.value.reason, caught.value.message, caught.value.hint
 
 
+READ, NO_ID_OF = f"cannot read {NAME}", f"the brokers give {NAME} no topic id, without which its records"
+LACKS = f"User:ANONYMOUS lacks Describe on the topic {NAME} (TOPIC_AUTHORIZATION_FAILED)"
+HINT_IDS = "topiarist needs brokers with topic ids: version 2.8 or later, also in inter.broker.protocol.version"
+
+
 @pytest.mark.parametrize(
-    ("answer", "error"),
+    ("answer", "reason", "message", "hint"),
     [
-        (
-            described(code=29),
-            (
-                Reason.NO_PERMISSION,
-                f"cannot read {NAME}: User:ANONYMOUS lacks Describe on the topic {NAME} (TOPIC_AUTHORIZATION_FAILED)",
-                GRANT,
-            ),
-        ),
-        (described(code=17), (Reason.UNREADABLE, f"cannot read {NAME}: INVALID_TOPIC_EXCEPTION (17)", "")),
-        (
-            described(partition(0, 1), code=6),
-            (Reason.UNREACHABLE, f"cannot read {NAME}: NOT_LEADER_OR_FOLLOWER (6)", ""),
-        ),
+        (described(code=29), Reason.NO_PERMISSION, f"{READ}: {LACKS}", GRANT),
+        (described(code=17), Reason.UNREADABLE, f"{READ}: INVALID_TOPIC_EXCEPTION (17)", ""),
+        (described(partition(0, 1), code=6), Reason.UNREACHABLE, f"{READ}: NOT_LEADER_OR_FOLLOWER (6)", ""),
         (
             described(),
-            (
-                Reason.RECORDS_LOST,
-                f"{NAME} has no partitions, wanted partition 0",
-                "delete it if nothing else uses it",
-            ),
+            Reason.RECORDS_LOST,
+            f"{NAME} has no partitions, wanted partition 0",
+            "delete it if nothing else uses it",
         ),
         (
             described(partition(0, 1), topic_id=NO_ID),
-            (
-                Reason.PREREQUISITE_MISSING,
-                f"the brokers give {NAME} no topic id, without which its records cannot be trusted",
-                "topiarist needs brokers with topic ids: version 2.8 or later, also in inter.broker.protocol.version",
-            ),
+            Reason.PREREQUISITE_MISSING,
+            f"{NO_ID_OF} cannot be trusted",
+            HINT_IDS,
         ),
     ],
 )
-def test_another_topic_is_refused(answer: Any, error: tuple[Reason, str, str]) -> None:
+def test_another_topic_is_refused(answer: Any, reason: Reason, message: str, hint: str) -> None:
     """A topic that is hidden, unreadable, or has another shape."""
-    assert error_of(lambda: find_topic(ScriptedSession({"Metadata": answer}), RECORDS_TOPIC)) == error
+    session = ScriptedSession({"Metadata": answer})
+    assert error_of(lambda: find_topic(session, RECORDS_TOPIC)) == (reason, message, hint)
 
 
 def configs(value: str | None, code: int = 0) -> Any:
@@ -210,52 +202,41 @@ def test_the_topic_is_created(code: int, brokers: tuple[int, ...]) -> None:
     assert (sent.request.timeout_ms, sent.request.validate_only) == (10_000, False)
 
 
+CREATE = f"cannot create {NAME}"
+CREATE_LACKS = f"User:ANONYMOUS lacks Create on the topic {NAME} (TOPIC_AUTHORIZATION_FAILED)"
+UNSUPPORTED = "the brokers do not support it (UNSUPPORTED_VERSION (35): why)"
+REFUSED = {
+    37: "INVALID_PARTITIONS",
+    38: "INVALID_REPLICATION_FACTOR",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+    40: "INVALID_CONFIG",
+    42: "INVALID_REQUEST",
+    44: "POLICY_VIOLATION",
+    17: "INVALID_TOPIC_EXCEPTION",
+}
+
+
 @pytest.mark.parametrize(
-    ("creation", "error"),
+    ("creation", "reason", "message", "hint"),
     [
-        (
-            Creation(code=29),
-            (
-                Reason.NO_PERMISSION,
-                f"cannot create {NAME}: User:ANONYMOUS lacks Create on the topic {NAME} (TOPIC_AUTHORIZATION_FAILED)",
-                GRANT,
-            ),
-        ),
+        (Creation(code=29), Reason.NO_PERMISSION, f"{CREATE}: {CREATE_LACKS}", GRANT),
         *(
-            (
-                Creation(code=code),
-                (Reason.RECORDS_REFUSED, f"cannot create {NAME}: {words} ({code}): why", HINT_NO_RECORDS),
-            )
-            for code, words in {
-                37: "INVALID_PARTITIONS",
-                38: "INVALID_REPLICATION_FACTOR",
-                39: "INVALID_REPLICA_ASSIGNMENT",
-                40: "INVALID_CONFIG",
-                42: "INVALID_REQUEST",
-                44: "POLICY_VIOLATION",
-                17: "INVALID_TOPIC_EXCEPTION",
-            }.items()
+            (Creation(code=code), Reason.RECORDS_REFUSED, f"{CREATE}: {words} ({code}): why", HINT_NO_RECORDS)
+            for code, words in REFUSED.items()
         ),
-        (
-            Creation(code=35),
-            (
-                Reason.PREREQUISITE_MISSING,
-                f"cannot create {NAME}: the brokers do not support it (UNSUPPORTED_VERSION (35): why)",
-                HINT_NO_RECORDS,
-            ),
-        ),
-        (Creation(code=41), (Reason.UNREACHABLE, f"cannot create {NAME}: NOT_CONTROLLER (41): why", "")),
-        (Creation(brokers=()), (Reason.UNREACHABLE, f"no broker is registered to hold {NAME}", "run again")),
-        (Creation(metadata({})), (Reason.UNREACHABLE, f"the brokers do not know the new topic {NAME}", "run again")),
+        (Creation(code=35), Reason.PREREQUISITE_MISSING, f"{CREATE}: {UNSUPPORTED}", HINT_NO_RECORDS),
+        (Creation(code=41), Reason.UNREACHABLE, f"{CREATE}: NOT_CONTROLLER (41): why", ""),
+        (Creation(brokers=()), Reason.UNREACHABLE, f"no broker is registered to hold {NAME}", "run again"),
+        (Creation(metadata({})), Reason.UNREACHABLE, f"the brokers do not know the new topic {NAME}", "run again"),
     ],
 )
-def test_a_topic_that_cannot_be_created(creation: Creation, error: tuple[Reason, str, str]) -> None:
+def test_a_topic_that_cannot_be_created(creation: Creation, reason: Reason, message: str, hint: str) -> None:
     """The error names the right or the cause; after a minute the run waits no longer.
 
     A refusal that lasts has the way out; one that other brokers may not have has none.
     """
-    assert error_of(creation.run) == error
-    assert sum(creation.clock.slept) == (pytest.approx(60, abs=0.06) if "know" in error[1] else 0)
+    assert error_of(creation.run) == (reason, message, hint)
+    assert sum(creation.clock.slept) == (pytest.approx(60, abs=0.06) if "know" in message else 0)
 
 
 def test_an_answer_that_does_not_have_the_topic() -> None:
