@@ -243,10 +243,7 @@ def test_documents_of_others_are_passed_over_and_counted() -> None:
         ("y: yes", "<stdin>:1:1: found a document without apiVersion"),
         ("[1]", "<stdin>:1:1: found no mapping, wanted a document with apiVersion and kind"),
         ("apiVersion: 1", "<stdin>:1:1: found a document without apiVersion"),
-        (
-            "apiVersion: topiarst.dev/v1",
-            '<stdin>:1:13: apiVersion: found "topiarst.dev/v1", wanted topiarist.dev/v1',
-        ),
+        ("apiVersion: topiarst.dev/v1", '<stdin>:1:13: apiVersion: found "topiarst.dev/v1", wanted topiarist.dev/v1'),
         (
             (TOPIC % "a").replace("topiarist.dev/", ""),
             '<stdin>:1:13: apiVersion: found "v1" with kind "Topic", wanted topiarist.dev/v1',

@@ -310,10 +310,7 @@ FORGED: dict[str, tuple[Edit, str]] = {
     "an internal topic": (put("clicks", topic="__consumer_offsets"), "internal to Kafka"),
     "a topic twice": (on("/topics", lambda topics: topics.insert(0, topics[0])), "topics that are duplicate"),
     "names that collide": (_collide, "which Kafka does not allow"),
-    "a cluster twice": (
-        lambda content: content["clusters"].append(find(content, "")),
-        "clusters that are duplicate",
-    ),
+    "a cluster twice": (lambda content: content["clusters"].append(find(content, "")), "clusters that are duplicate"),
     "two plans for one cluster": (
         lambda content: content["clusters"].append({**find(content, ""), "name": "z"}),
         "two plans for one cluster id",
@@ -347,10 +344,7 @@ FORGED: dict[str, tuple[Edit, str]] = {
     ),
     "a risky creation": (put("orders/changes/0", risk="DataLoss"), "found the risk DataLoss"),
     "no new partitions": (put("clicks/changes/0/after", newReplicas=[]), "no partitions"),
-    "partitions of another width": (
-        put("clicks/changes/0/after", newReplicas=[[1]] * 2),
-        "another number of replicas",
-    ),
+    "partitions of another width": (put("clicks/changes/0/after", newReplicas=[[1]] * 2), "another number of replicas"),
     "a wrong total": (put("clicks/changes/0/after", partitions=9), ANOTHER_FORM),
     "held growth by nothing": (_held, 'topic "clicks": found no partitions'),
     "a risky adoption": (put("ours/changes/0", risk="DataLoss"), "found the risk DataLoss"),

@@ -652,11 +652,7 @@ def test_a_stop_before_anything(brokers: MovingBrokers) -> None:
 @pytest.mark.parametrize(
     ("code", "reason", "message"),
     [
-        (
-            31,
-            Reason.NO_PERMISSION,
-            ": it needs AlterConfigs on the cluster: CLUSTER_AUTHORIZATION_FAILED (31)",
-        ),
+        (31, Reason.NO_PERMISSION, ": it needs AlterConfigs on the cluster: CLUSTER_AUTHORIZATION_FAILED (31)"),
         (42, Reason.WRITE_FAILED, ": INVALID_REQUEST (42)"),
         (None, Reason.WRITE_FAILED, ": no answer"),
     ],

@@ -145,10 +145,7 @@ def test_a_compacted_topic() -> None:
                 GRANT,
             ),
         ),
-        (
-            reply(results=[]),
-            (Reason.UNREADABLE, f"the answer of the brokers does not have the configs of {NAME}", ""),
-        ),
+        (reply(results=[]), (Reason.UNREADABLE, f"the answer of the brokers does not have the configs of {NAME}", "")),
     ],
 )
 def test_a_topic_that_may_lose_records(answer: Any, error: tuple[Reason, str, str]) -> None:
@@ -464,10 +461,7 @@ def test_records_of_another_transactional_id(written: str, asked: str, is_own: b
     [
         (Records(meta=META), ""),
         (Records(), ""),
-        (
-            Records(meta=replace(META, topic_id="OLD")),
-            "cluster cluster, topic id OLD",
-        ),
+        (Records(meta=replace(META, topic_id="OLD")), "cluster cluster, topic id OLD"),
         (Records(meta=replace(META, cluster_id="OTHER")), f"cluster OTHER, topic id {FOUND.topic_id}"),
         (Records(lock=Lock(number=1)), "an unknown place"),
         (Records(topics={"a": TopicRecord(OwnershipRecord("team"), "ID")}), "an unknown place"),

@@ -174,10 +174,7 @@ def moved_coordinators() -> list[Any]:
         ({"ListGroups": lambda broker, _: list_of(code=31) if broker == 2 else list_of()}, False),
         ({"DescribeLogDirs": reply(error_code=0, results=[])}, False),
         ({"Metadata": moved_coordinators()}, False),
-        (
-            {"Metadata": metadata({**PARTITIONS, OFFSETS_TOPIC: [partition(0, 1, leader=-1)]}, brokers=(1, 2))},
-            False,
-        ),
+        ({"Metadata": metadata({**PARTITIONS, OFFSETS_TOPIC: [partition(0, 1, leader=-1)]}, brokers=(1, 2))}, False),
     ],
 )
 def test_completeness(open_reader: Any, changes: Mapping[str, Any], is_complete: bool) -> None:

@@ -194,11 +194,7 @@ def configured(code: int | None, message: str = "", plan: TopicPlan = BOTH, **fi
         (deletion(100), None, "DONE -> PLANNED"),
         (deletion(100, is_touched=False), topic(topic_id="X"), f"CONFLICT STATE_CONFLICT: {RECREATED} -> BEFORE"),
         (deletion(100), topic(topic_id="X"), f"DIFFERS STATE_CONFLICT: {RECREATED} -> BEFORE"),
-        (
-            write(DELETION),
-            topic(topic_id="X"),
-            f"{OTHERWISE} it was recreated, so it is a different topic -> BEFORE",
-        ),
+        (write(DELETION), topic(topic_id="X"), f"{OTHERWISE} it was recreated, so it is a different topic -> BEFORE"),
         (write(DELETION), topic(), f"{OTHERWISE} it still exists -> BEFORE"),
         (write(DELETION, visible_by=5.0), topic(), "read again"),
         (deletion(73, is_touched=False), topic(), DISABLED),
@@ -218,11 +214,7 @@ def configured(code: int | None, message: str = "", plan: TopicPlan = BOTH, **fi
             changed(),
             f"FAILED NO_PERMISSION: {NOT_GROWN}: no permission: it needs Alter on the topic; {DENIED} -> PARTIAL",
         ),
-        (
-            growth(89),
-            changed(),
-            f"PENDING THROTTLED: {NOT_GROWN}, because of a quota: run again for that -> PARTIAL",
-        ),
+        (growth(89), changed(), f"PENDING THROTTLED: {NOT_GROWN}, because of a quota: run again for that -> PARTIAL"),
         (growth(None, late_until=5.0), changed(), "read again"),
         (growth(None, late_until=0.5), changed(), CONFIGS_ALONE),
         (configured(None, late_until=5.0), changed(), CONFIGS_ALONE),
@@ -253,11 +245,7 @@ def configured(code: int | None, message: str = "", plan: TopicPlan = BOTH, **fi
         (write(CREATION, created=CreatedTopic("ID")), HIDDEN, f"{UNREADABLE} -> PLANNED"),
         (creation(29), HIDDEN, f"{UNREADABLE} -> INTENT"),
         (creation(None), HIDDEN, f"{UNREADABLE} -> INTENT"),
-        (
-            creation(29, is_touched=False),
-            HIDDEN,
-            f"{LACKS} Create on the topic or on the cluster; {DENIED} -> BEFORE",
-        ),
+        (creation(29, is_touched=False), HIDDEN, f"{LACKS} Create on the topic or on the cluster; {DENIED} -> BEFORE"),
         (creation(89, is_touched=False), HIDDEN, HIDDEN_BEFORE),
     ],
 )
@@ -289,10 +277,7 @@ MADE = CreatedTopic("ID", 2, 2, {"retention.ms": "20"})
         (MADE._replace(config={"retention.ms": "20", "retention.bytes": "5"}), "DONE ID -> PLANNED"),
         (MADE._replace(partitions=3), f"{NEW_OTHERWISE} wanted 2 partitions, found 3 -> MADE"),
         (MADE._replace(replication_factor=3), f"{NEW_OTHERWISE} wanted 2 replicas, found 3 -> PLANNED"),
-        (
-            MADE._replace(config={"retention.ms": "30"}),
-            f"{NEW_OTHERWISE} retention.ms: wanted 20, found 30 -> MADE",
-        ),
+        (MADE._replace(config={"retention.ms": "30"}), f"{NEW_OTHERWISE} retention.ms: wanted 20, found 30 -> MADE"),
         (
             CreatedTopic("ID", 1, 1, {"retention.ms": "30"}),
             f"{NEW_OTHERWISE} wanted 2 partitions, found 1; wanted 2 replicas, found 1;"
