@@ -69,7 +69,7 @@ EFFECTS: Mapping[DriftClass, EffectAssessment] = {
         Effect.AVAILABILITY, "replication is limited, so replicas that fall behind stay out of sync longer"
     ),
     DriftClass.STUCK: EffectAssessment(Effect.AVAILABILITY, "every other reassignment of the cluster waits for it"),
-    DriftClass.FAULT: EffectAssessment(Effect.AVAILABILITY, "the topic is not in a form that Kafka creates"),
+    DriftClass.FAULT: EffectAssessment(Effect.AVAILABILITY),
     DriftClass.DORMANT: EffectAssessment(Effect.COST, "the topic takes space, and nothing uses it"),
     DriftClass.OVERSIZED: EffectAssessment(Effect.COST, "its partitions or its retention.bytes do not fit its data"),
     DriftClass.REFUSED: EffectAssessment(Effect.UNKNOWN, "its differences are not compared"),
@@ -87,7 +87,8 @@ def assess_finding(finding: DriftFinding, facts: TopicFacts) -> EffectAssessment
         return assess_effect(field.removeprefix("config."), expected, actual, facts)
     if finding.drift_class is DriftClass.REPLICATION_FACTOR:
         return _assess_replication_factor(expected, actual)
-    return EFFECTS[finding.drift_class]
+    found = EFFECTS[finding.drift_class]
+    return found._replace(explanation=finding.message) if finding.drift_class is DriftClass.FAULT else found
 
 
 def _assess_replication_factor(expected: str | None, actual: str | None) -> EffectAssessment:

@@ -657,6 +657,13 @@ def test_values_decide_what_a_difference_does(
     assert row["effectReason"] or effect == "None"
 
 
+def test_a_fault_does_what_its_message_says() -> None:
+    """The summary has no messages: the reason of the effect names the fault."""
+    message = "min.insync.replicas 3: a partition has only 2 replicas: writes with acks=all fail"
+    row = make_row("eu", "a", DriftFinding(DriftClass.FAULT, "config.min.insync.replicas", message=message), "")
+    assert (row["effect"], row["effectReason"], row["severity"]) == ("Availability", message, "High")
+
+
 def test_the_setting_of_the_brokers_decides_what_an_undeclared_value_does() -> None:
     """Of a value that no manifest has, what the brokers would do without it counts."""
     finding = DriftFinding(DriftClass.UNMANAGED, "config.retention.ms", None, str(8 * DAY_MS))
