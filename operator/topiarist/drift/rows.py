@@ -30,7 +30,7 @@ from topiarist.drift.findings import (
     finding_id,
 )
 from topiarist.drift.rules import Codeowners, SeverityRule, apply_rules
-from topiarist.errors import FieldPath
+from topiarist.errors import FieldPath, Reason
 from topiarist.model.spec import Source, TopicSpec, find_origin
 from topiarist.planning.risk import NO_FACTS, Effect, EffectAssessment, TopicFacts, assess_effect
 from topiarist.text import format_count
@@ -58,7 +58,7 @@ EFFECTS: Mapping[DriftClass, EffectAssessment] = {
     DriftClass.MISSING: EffectAssessment(Effect.AVAILABILITY, "clients find no topic"),
     DriftClass.UNEXPECTED: EffectAssessment(Effect.NONE),
     DriftClass.ORPHANED: EffectAssessment(Effect.NONE),
-    DriftClass.PARTITIONS: EffectAssessment(Effect.ORDER, "keys map to other partitions than with the declared number"),
+    DriftClass.PARTITIONS: EffectAssessment(Effect.ORDER, "messages with keys are in other partitions than with the declared number"),
     DriftClass.ASSIGNMENT: EffectAssessment(Effect.NONE, "the replicas are on other brokers than declared"),
     DriftClass.DRAINED: EffectAssessment(Effect.COST, "a drained broker cannot be removed"),
     DriftClass.RACKS: EffectAssessment(Effect.AVAILABILITY, "if one rack fails, more replicas are lost than necessary"),
@@ -87,8 +87,11 @@ def assess_finding(finding: DriftFinding, facts: TopicFacts) -> EffectAssessment
         return assess_effect(field.removeprefix("config."), expected, actual, facts)
     if finding.drift_class is DriftClass.REPLICATION_FACTOR:
         return _assess_replication_factor(expected, actual)
-    found = EFFECTS[finding.drift_class]
-    return found._replace(explanation=finding.message) if finding.drift_class is DriftClass.FAULT else found
+    if finding.drift_class is DriftClass.FAULT:
+        return EffectAssessment(Effect.AVAILABILITY, finding.message)
+    if finding.drift_class is DriftClass.REFUSED and Reason.NOT_ADOPTED in finding.reasons:
+        return EffectAssessment(Effect.NONE, finding.message)  # what differs are other findings of the topic
+    return EFFECTS[finding.drift_class]
 
 
 def _assess_replication_factor(expected: str | None, actual: str | None) -> EffectAssessment:

@@ -94,6 +94,8 @@ def _judge(
         effect = _config_effect(key, expected, actual, row["config"])
     elif kind == "replicationFactor":
         effect = "DataLoss" if min(map(int, str(actual).split(", "))) < int(str(expected)) else "Cost"
+    elif kind == "refused" and not (row["record"] and row.get("recordValid", True)):
+        effect = "None"  # the topic is not adopted, and what differs is a finding by itself
     else:
         effect = _CLASS_EFFECTS.get(kind, "None")
     severity = "Critical" if kind == "missing" else _SEVERITIES.get(effect, "Low")

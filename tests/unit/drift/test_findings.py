@@ -664,6 +664,19 @@ def test_a_fault_does_what_its_message_says() -> None:
     assert (row["effect"], row["effectReason"], row["severity"]) == ("Availability", message, "High")
 
 
+@pytest.mark.parametrize(
+    ("kind", "reason", "effect"),
+    [
+        (DriftClass.REFUSED, Reason.NOT_ADOPTED, "None"),
+        (DriftClass.REFUSED, Reason.NOT_OWNED, "Unknown"),
+        (DriftClass.PARTITIONS, Reason.NOT_ADOPTED, "Order"),
+    ],
+)
+def test_a_topic_that_waits_for_adoption_hides_no_difference(kind: DriftClass, reason: Reason, effect: str) -> None:
+    """The differences of such a topic are findings by themselves; those of another owner's topic are unknown."""
+    assert make_row("eu", "a", DriftFinding(kind, "", reasons=(reason,), message="says why"), "")["effect"] == effect
+
+
 def test_the_setting_of_the_brokers_decides_what_an_undeclared_value_does() -> None:
     """Of a value that no manifest has, what the brokers would do without it counts."""
     finding = DriftFinding(DriftClass.UNMANAGED, "config.retention.ms", None, str(8 * DAY_MS))
