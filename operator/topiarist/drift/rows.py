@@ -58,7 +58,7 @@ EFFECTS: Mapping[DriftClass, EffectAssessment] = {
     DriftClass.MISSING: EffectAssessment(Effect.AVAILABILITY, "clients find no topic"),
     DriftClass.UNEXPECTED: EffectAssessment(Effect.NONE),
     DriftClass.ORPHANED: EffectAssessment(Effect.NONE),
-    DriftClass.PARTITIONS: EffectAssessment(Effect.ORDER, "messages with keys are in other partitions than with the declared number"),
+    DriftClass.PARTITIONS: EffectAssessment(Effect.ORDER, "messages with keys are in other partitions than declared"),
     DriftClass.ASSIGNMENT: EffectAssessment(Effect.NONE, "the replicas are on other brokers than declared"),
     DriftClass.DRAINED: EffectAssessment(Effect.COST, "a drained broker cannot be removed"),
     DriftClass.RACKS: EffectAssessment(Effect.AVAILABILITY, "if one rack fails, more replicas are lost than necessary"),
