@@ -487,6 +487,8 @@ def assess_effect(key: str, expected: str | None, actual: str | None, facts: Top
         if found is row.unlimited and facts.config is not None and key in _NEXT_LIMIT:
             found, limit = _find_next_limit(key, row, old, facts)
         return EffectAssessment(found.effect, found.explanation.format(limit=limit, before=old, after=new))
+    if key == "cleanup.policy" and not _list_cleanups(new):
+        return EffectAssessment(_LIMIT_REMOVED.effect, _LIMIT_REMOVED.explanation)
     if key == "cleanup.policy" and _list_cleanups(new) < _list_cleanups(old):
         return EffectAssessment(COST, f"cleanup is {new} alone, and no longer {old}, so messages are kept longer")
     found = row.by_word.get(_normalize_word(row, new) or "", row.otherwise)
@@ -517,7 +519,7 @@ def _find_next_limit(key: str, row: NumberRisks, before: str, facts: TopicFacts)
 
 
 def _list_cleanups(policy: str) -> set[str]:
-    return {word.strip() for word in policy.split(",")}
+    return {word.strip() for word in policy.split(",")} - {""}
 
 
 def _find_number_risk(key: str, row: NumberRisks, before: str | None, after: str | None) -> ChangeRisk:

@@ -250,6 +250,10 @@ AMONG_OTHERS: list[tuple[str, str | None, str | None, dict[str, str], str, Effec
     ("compression.gzip.level", "1", "9", {"compression.type": "zstd"}, "4.4", Effect.NONE),
     ("compression.lz4.level", "1", "9", {}, "4.4", Effect.NONE),
     ("compression.zstd.level", "1", "9", {"compression.type": "zstd"}, "4.4", Effect.COST),
+    # Kafka accepts an empty list, and deletes nothing then.
+    ("cleanup.policy", "delete", "", {"cleanup.policy": ""}, "4.4", Effect.AVAILABILITY),
+    ("cleanup.policy", "", "delete", {"cleanup.policy": "delete"}, "4.4", Effect.DATA_LOSS),
+    ("retention.ms", DAY, HOUR, {"cleanup.policy": ""}, "4.4", Effect.NONE),
     # Without remote storage all segments are local, and retention.* alone counts.
     ("local.retention.ms", HOUR, "-1", {}, "4.4", Effect.NONE),
     ("local.retention.bytes", "1000", "-2", {"remote.storage.enable": "false"}, "4.4", Effect.NONE),
