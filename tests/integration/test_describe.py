@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.security import ACL, make_acl
 
 from conftest import BROKERS
-from integration.protected_cluster import READ_ONLY, ProtectedCluster
+from integration.protected_cluster import ProtectedCluster
 from integration.write_fixtures import REPLICAS, InterceptingProxy, connect_cluster
 from support.builders import apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
@@ -70,15 +70,6 @@ def test_no_write_is_sent(
     assert (found["writeBlock"] or {}).get("reason") == ("Frozen" if is_frozen else None)
     assert found["pending"]["refusals" if is_frozen else "changes"]
     assert [one["state"]["leader"] for one in found["partitions"]] == [1, 2]
-
-
-def test_read_only_credentials_are_enough(protected: ProtectedCluster, capsys: Capture) -> None:
-    """Describe shows every world-readable znode to a user without credentials."""
-    protected.playground.add_topics(Topic("orders", REPLICAS, {}))
-    protected.playground.wait_idle()
-    protected.protect(READ_ONLY, make_acl("digest", "kafka:x", all=True))
-    found = said(capsys, "orders", "--zookeeper", protected.playground.connect)
-    assert (found["phase"], found["readErrors"]) == ("Initialized", [])
 
 
 @pytest.mark.parametrize(

@@ -245,16 +245,6 @@ def test_records_count_only_for_the_topic_they_were_made_for(still: KazooClient)
     assert [warning.partition(" ")[0] for warning in state.warnings] == ["/topiarist/topics/garbage"]
 
 
-def test_a_record_of_the_same_transaction_is_valid(still: KazooClient) -> None:
-    """A record from the same transaction as its topic is valid."""
-    put(still, paths.RECORDS, b"")
-    both = still.transaction()
-    both.create(paths.topic_path("new"), topics.encode_topic(REPLICAS))
-    both.create(paths.record_path("new"), own_values.encode_record(OwnershipRecord("default")))
-    both.commit()
-    assert read(connect_of(still)).topics["new"].record_valid
-
-
 def test_what_is_under_way_is_told(still: KazooClient) -> None:
     """The state has deletion requests, both kinds of reassignments, unknown fields, missing partitions and broker
     defaults.

@@ -153,16 +153,6 @@ def test_what_moves_between_plan_and_write_is_a_conflict(lost: SimulatedKafka, p
     assert (found.result, found.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
 
 
-def test_a_frozen_cluster_is_not_nudged(lost: SimulatedKafka, capsys: Capture) -> None:
-    """The freeze znode blocks a nudge like every other write."""
-    where = ["--zookeeper", lost.connect]
-    assert run(["freeze", "--reason", "noon", *where]) == 0
-    with verify_changes(lost.connect):
-        assert run(["nudge", "orders", *where, "--yes"]) == 4
-    assert "frozen" in capsys.readouterr().out
-    assert states(lost) == []
-
-
 def test_a_controller_that_does_not_react_is_said(
     lost: SimulatedKafka, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
