@@ -145,6 +145,13 @@ def test_a_fork_without_a_snapshot_has_no_plan(cluster: SimulatedKafka, branch: 
     assert not (branch / "out" / "plan.json").exists()
 
 
+def test_a_refusal_on_the_only_cluster_names_none(cluster: SimulatedKafka, branch: Path) -> None:
+    """Its annotation has the line of the field; the name of a cluster by its address alone would say nothing."""
+    (branch / "topics" / "orders.yaml").write_text(topic("orders", 3, factor=9))
+    log, _ = run_action(branch, "plan", "--zookeeper", cluster.connect)
+    assert "::error file=topics/orders.yaml,line=7,col=22,title=orders%3A refused (TooFewBrokers)::" in log
+
+
 def test_wrong_manifests_are_a_comment_too(branch: Path) -> None:
     """There is no plan, and the reviewer sees why; what the log shows of it is no command to the runner."""
     (branch / "topics" / "orders.yaml").write_text(topic("orders", 3, factor=0))
