@@ -46,14 +46,18 @@ _ACCEPT_OPTIONS = ("author", "until", "reason")
 
 
 def fix_findings(given: Any, settings: Settings) -> Exit:
-    """Repair the selected findings in the way that ``--fix`` names; return the exit code of the command."""
+    """Repair the selected findings in the way that ``--fix`` names; return the exit code of the command.
+
+    Without any, the file of ``--out`` is written too: one of an earlier run must not be taken for that of this run.
+    """
     _check_options(given)
     rows = _select(given, settings)
     if not rows:
         terminal.log("no finding of the report matches")
-        return Exit.ERROR if given.id_ or given.cause else Exit.DONE
+        if given.id_ or given.cause:
+            return Exit.ERROR
     if given.fix in _ACCEPTING:
-        if given.until < (read := max(row["takenAt"] for row in rows))[: len(given.until)]:
+        if given.until < (read := max((row["takenAt"] for row in rows), default=""))[: len(given.until)]:
             message = f"--until: found {given.until}, and the report is of {read[: len(given.until)]}: give a later day"
             raise click.UsageError(message)
         return _accept(given, rows)
@@ -62,10 +66,14 @@ def fix_findings(given: Any, settings: Settings) -> Exit:
 
 def _check_options(given: Any) -> None:
     from topiarist.drift.exceptions import is_day
+    from topiarist.drift.storage import is_within
 
     if not given.from_:
         raise click.UsageError("pass --from with the report that contains the findings")
     _require_local("--from", given.from_)
+    if given.out and is_within(given.out, given.from_):
+        message = f"--out: found {quote(given.out)}, which is in the folder of --from"
+        raise click.UsageError(f"{message}: the next report replaces that folder as a whole")
     _require_local("--snapshots", *given.snapshots)
     if given.live or given.previous or given.history or given.baseline:
         message = "--fix takes findings from a report: give no --live, --previous, --history or --baseline"

@@ -230,6 +230,22 @@ def test_a_change_that_needs_another_one_is_not_planned_alone(
     assert "not repaired" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("way", "text"),
+    [("plan", '"clusters": []'), ("manifest", ""), ("accept", ""), ("baseline", '"kind": "DriftBaseline"')],
+)
+def test_a_file_of_an_earlier_run_does_not_stay_if_nothing_is_selected(fleet: Path, way: str, text: str) -> None:
+    """Scripts use the file of ``--out`` after a run that succeeds, also without a finding."""
+    out = fleet.parent / "out"
+    out.write_text("of yesterday")
+    words: tuple[str, ...] = ("--snapshots", str(fleet.parent / "snapshots")) if way == "plan" else ()
+    if way in ("accept", "baseline"):
+        words = ("--author", "ops", "--until", "2999-01-31", "--reason", "PLAT-7")
+    assert fix(fleet, way, "--responsible", "none", "--out", str(out), *words) == 0
+    assert "of yesterday" not in out.read_text()
+    assert text in out.read_text()
+
+
 def test_a_cause_of_the_report_is_repaired_alone(fleet: Path) -> None:
     """The id of a cause in the summary selects its findings, together with the other options."""
     (cause,) = [
@@ -388,6 +404,12 @@ def test_a_plan_names_findings_that_are_on_none_of_its_clusters(
         (("--from", "report"), "--from is for --fix,"),
         (("--from", "report", "--fix", "plan", "--webhook", "env:HOOK"), "--webhook is for a report,"),
         (("--from", "report", "--fix", "plan", "--exit-code"), "--exit-code is not for --fix"),
+        (("--from", "report", "--fix", "plan", "--selector", "team=a"), "--selector is not for --fix"),
+        (("--from", "report", "--fix", "plan", "--owner-label", "team"), "--owner-label is not for --fix"),
+        (
+            ("--from", "report", "--fix", "plan", "--out", "report/plan.json"),
+            '--out: found "report/plan.json", which is',
+        ),
         (
             ("--between", "eu,us", "--snapshots", "snapshots", "--split-by", "responsible"),
             "--split-by is for a report,",

@@ -49,6 +49,9 @@ _OF_REPAIRS = (
 )
 """Options of ``--fix`` alone, by their names."""
 
+_NOT_FOR_REPAIRS = ("between", "exit_code", "fail_on", "selector", "require_topics", "owner_label", "codeowners")
+"""Options without effect on ``--fix``, by their names."""
+
 _OF_REPORTS = ("engine", "jobs", "split_by", "webhook", "link_template", "upgrade_to", "baseline")
 """Options of a report alone, by their names."""
 
@@ -308,7 +311,7 @@ def command(**values: Any) -> None:
         message = "--format is for --between without --out: a report has all its formats in its folder"
         raise click.UsageError(message)
     if given.fix:
-        reject_options(("between", "exit_code", "fail_on"), "not for --fix")
+        reject_options(_NOT_FOR_REPAIRS, "not for --fix, which selects findings by options of its own")
         if given.fix not in ("accept", "baseline"):
             reject_options(("author", "until", "reason"), "for --fix accept and --fix baseline")
         raise click.exceptions.Exit(int(fix_findings(given, settings)))
