@@ -39,10 +39,15 @@ def is_remote(path: str) -> bool:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or is in it; of a URI, by its text."""
+    """Return whether a path is a folder or is in it; of a URI, by its text: ``s3a:`` and ``s3:`` are one store."""
     if is_remote(path) or is_remote(folder):
-        return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
+        return _to_comparable(path).startswith(_to_comparable(folder))
     return Path(path).resolve().is_relative_to(Path(folder).resolve())
+
+
+def _to_comparable(address: str) -> str:
+    scheme, _, rest = address.partition(":")
+    return f"{_EXTRAS.get(scheme, scheme)}:{rest.rstrip('/')}/"
 
 
 def is_same_folder(one: str, other: str) -> bool:
@@ -131,8 +136,8 @@ class Storage:
 
     def write_file(self, address: str, content: Iterable[bytes]) -> None:
         """Write a file; stores show it when it is complete."""
-        with self._open(address) as (store, path):
-            store.makedirs(path.rpartition("/")[0], exist_ok=True)
+        with self._open(address, missing="there is no such bucket or folder") as (store, path):
+            _make_parents(store, path)
             with store.open(path, "wb", block_size=_BLOCK_BYTES) as output:
                 for chunk in content:
                     output.write(chunk)
@@ -146,7 +151,7 @@ class Storage:
         """Copy a file within a store, which does it by itself if it can."""
         with self._open(address, to) as (store, path):
             target = open_store(to)[1]
-            store.makedirs(target.rpartition("/")[0], exist_ok=True)
+            _make_parents(store, target)
             store.cp_file(path, target)
 
     def remove(self, address: str) -> None:
@@ -156,7 +161,9 @@ class Storage:
                 store.rm(path, recursive=True)
 
     @contextmanager
-    def _open(self, address: str, about: str = "") -> Iterator[tuple[Any, str]]:
+    def _open(
+        self, address: str, about: str = "", missing: str = "there is no such file or folder"
+    ) -> Iterator[tuple[Any, str]]:
         """Yield the file system and path of a URI; errors of the block name ``about`` or the URI."""
         try:
             store, path = open_store(address)
@@ -165,13 +172,22 @@ class Storage:
         except TopiaristError:
             raise
         except FileNotFoundError:
-            self._raise(about or address, "there is no such file or folder")
+            self._raise(about or address, missing)
         except Exception as error:  # each driver has exceptions of its own
             message = f"{type(error).__name__}: {error}".partition("\n")[0]
             self._raise(about or address, f"its store reported {printable(message, 400)}")
 
     def _raise(self, address: str, message: str) -> NoReturn:
         raise TopiaristError(self._reason, f"{printable_path(address)}: {message}")
+
+
+def _make_parents(store: Any, path: str) -> None:
+    """Create the folders of a file, in a store that has folders: there, paths begin with a slash.
+
+    Other stores would create the bucket, so that a typing error in its name would be a new bucket.
+    """
+    if path.startswith("/"):
+        store.makedirs(path.rpartition("/")[0], exist_ok=True)
 
 
 def open_store(address: str) -> tuple[Any, str]:

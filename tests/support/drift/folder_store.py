@@ -22,7 +22,7 @@ class FolderStore(DirFileSystem):  # type: ignore[misc]
     folder = Path()
 
     def __init__(self, **_: Any) -> None:
-        super().__init__(path=str(self.folder), fs=LocalFileSystem())
+        super().__init__(path=str(self.folder), fs=LocalFileSystem(auto_mkdir=True))
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:

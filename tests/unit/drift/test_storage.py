@@ -104,6 +104,16 @@ def test_files_are_copied_and_stay(storage: Storage, store: Path, tmp_path: Path
         assert (store / "new" / "folder" / "copy").read_text() == (store / "other" / "copy").read_text() == text
 
 
+def test_no_bucket_is_created(storage: Storage, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a store with a slash before its paths has folders; in others, a folder may be a new bucket."""
+    storage.write_file(f"file:{tmp_path}/new/folder/a", [b"a"])
+    assert (tmp_path / "new" / "folder" / "a").read_bytes() == b"a"
+    monkeypatch.setattr(FolderStore, "makedirs", lambda *_, **__: pytest.fail("created"))
+    storage.write_file(f"{STORE}/new/a", [b"a"])
+    storage.copy(f"{STORE}/new/a", f"{STORE}/newer/a")
+    assert (store / "newer" / "a").read_bytes() == b"a"
+
+
 def test_a_folder_of_parts_is_downloaded_as_one_file(storage: Storage, store: Path, tmp_path: Path) -> None:
     """The files that executors wrote are joined in order of name, without those of Spark."""
     for name, text in (("part-1", "b"), ("part-0", "a"), ("_SUCCESS", "no")):
@@ -183,11 +193,14 @@ def test_a_driver_that_is_not_installed_is_named(
         ("a", "a/b", False),
         ("s3://b/a/c", "s3://b/a/", True),
         ("s3://b/ac", "s3://b/a", False),
+        ("s3://b/a/c", "s3a://b/a", True),
+        ("gs://b/a", "gcs://b/a/", True),
+        ("gs://b/a", "s3://b/a", False),
         ("a", "s3://b/a", False),
     ],
 )
 def test_a_path_is_in_a_folder_by_its_parts(path: str, folder: str, expected: bool) -> None:
     """A folder is in itself; an address is in no local folder."""
     assert is_within(path, folder) is expected
-    assert is_same_folder(path, folder) is (path.rstrip("/") == folder.rstrip("/"))
+    assert is_same_folder(path, folder) is (expected and is_within(folder, path))
     assert not is_same_folder("", folder)

@@ -548,12 +548,12 @@ class ReportFolder:
         try:
             yield
         except OSError as error:
-            _raise_unwritable(str(self._path), error.strerror or str(error))
+            raise_unwritable(str(self._path), error.strerror or str(error))
 
 
 def raise_not_replaceable(path: str) -> NoReturn:
     """Raise ``Unwritable`` because the path holds something other than a drift report."""
-    _raise_unwritable(path, "it is not empty and not a drift report; use a new or an empty folder")
+    raise_unwritable(path, "it is not empty and not a drift report; use a new or an empty folder")
 
 
 def _sync_to_disk(file: BinaryIO) -> None:
@@ -561,5 +561,6 @@ def _sync_to_disk(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _raise_unwritable(path: str, message: str) -> NoReturn:
+def raise_unwritable(path: str, message: str) -> NoReturn:
+    """Raise ``Unwritable`` for the folder of a report."""
     raise TopiaristError(Reason.UNWRITABLE, f"{printable_path(path)}: cannot be written: {message}")

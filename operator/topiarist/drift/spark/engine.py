@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import reduce
 from heapq import nsmallest
+from io import SEEK_END
 from itertools import chain
 from pathlib import Path
 from secrets import token_hex
@@ -53,7 +55,7 @@ from topiarist.drift.snapshots import (
 )
 from topiarist.drift.spark import outputs, session
 from topiarist.drift.spark.outputs import SparkHistory
-from topiarist.drift.spark.session import HINT_SHARED, NATIVE_ARCHIVE, is_distributed, translate_errors
+from topiarist.drift.spark.session import HINT_SCHEMA, HINT_SHARED, NATIVE_ARCHIVE, is_distributed, translate_errors
 from topiarist.drift.spark.worker import (
     DEVIATION,
     FAILURE,
@@ -167,7 +169,8 @@ class SparkJob:
         return self._spark.read.schema(TABLE_TYPE).parquet(to_literal_uri(place))
 
     def _place(self, name: str) -> str:
-        return f"{self._folder.staging_path}/{WORK_FOLDER}/{name}"
+        # The name of the job: a task that an earlier job left behind in a store writes into a folder of its own.
+        return f"{self._folder.staging_path}/{WORK_FOLDER}/{self._sent[0]}/{name}"
 
     def _read_results(self, table: DataFrame, expected: int) -> list[TaskResult]:
         """Return the results in order of cluster. Raises the errors of tasks."""
@@ -222,7 +225,7 @@ class SparkJob:
             texts = ordered.select("cluster", "number", f.col("data").cast("string").alias("value"))
             if isinstance(self._folder, RemoteReportFolder):
                 address = f"{self._folder.staging_path}/{name}"
-                texts.select("value").write.text(address)
+                texts.select("value").write.mode("overwrite").text(address)
                 self._folder.remote_names.add(name)
                 if self._needs_lines:
                     self._folder.add_lines({name: Storage().read_parts(address)})
@@ -251,7 +254,7 @@ class SparkJob:
 # driver reads the first row of each snapshot. The executors read the rest: local files by themselves, remote files as
 # bytes and tables as JSON lines through Spark, so that the task that validates and compares rows is the same for all.
 
-_PARQUET_MAGIC, _FILE_COLUMN, _DAY_COLUMN = b"PAR1", "_file", "date"
+_PARQUET_MAGIC, _FILE_COLUMN = b"PAR1", "_file"
 
 
 class SparkSnapshotInventory(SnapshotInventory):
@@ -293,9 +296,9 @@ class SparkSnapshotInventory(SnapshotInventory):
         names, times = ([*map(str, column)] for column in zip(*pairs, strict=True))
         keys = f.broadcast(self._spark.createDataFrame(pairs, "cluster string, takenAt string"))
         # The reader of a table skips the files and row groups of other clusters and times by constants only.
-        rows = self._read_tables().where(f.col("cluster").isin(names)).where(f.col("takenAt").isin(times))
-        if _DAY_COLUMN in rows.columns:
-            rows = rows.where(f.col(_DAY_COLUMN).isin(sorted({time[:10] for time in times})))
+        days = {_find_day(each.file) for each in self.files.values()}
+        rows = self._read_tables(file for file in self._tables if _find_day(file) in days)
+        rows = rows.where(f.col("cluster").isin(names)).where(f.col("takenAt").isin(times))
         rows = rows.join(keys, ["cluster", "takenAt"], "left_semi")
         kinds = (
             self._to_lines(rows, kind).select("text", f.lit(number).alias("order"), "cluster")
@@ -310,7 +313,9 @@ class SparkSnapshotInventory(SnapshotInventory):
             if is_remote(file):
                 ended = Storage(Reason.SNAPSHOT_UNUSABLE).read_tail(file, len(_PARQUET_MAGIC))
             else:
-                ended = Path(file).read_bytes()[-len(_PARQUET_MAGIC) :]
+                with Path(file).open("rb") as table:
+                    table.seek(max(table.seek(0, SEEK_END) - len(_PARQUET_MAGIC), 0))
+                    ended = table.read()
         except TopiaristError as error:
             return error.message
         except OSError as error:
@@ -322,16 +327,16 @@ class SparkSnapshotInventory(SnapshotInventory):
     def _list_table_snapshots(self) -> Iterator[tuple[str, SnapshotHeader | InvalidRow]]:
         with translate_errors(Reason.SNAPSHOT_UNUSABLE, self._tables[0]):
             _require_columns(self._spark.read.parquet(to_literal_uri(self._tables[0])).schema, self._tables[0])
-            heads = self._to_lines(self._read_tables(), "cluster").collect()
+            heads = self._to_lines(self._read_tables(self._tables), "cluster").collect()
         given = {to_uri(file): file for file in self._tables}
         for row in heads:
             # Spark returns the file as a percent-encoded URI.
             file = given.get(to_uri(to_local_path(row.file))) or given.get(unquote(row.file), row.file)
             yield file, parse_header(printable_path(file), row.text.encode())
 
-    def _read_tables(self) -> DataFrame:
-        """Return all rows of all tables, each with the URI of its file."""
-        rows = self._spark.read.schema(outputs.snapshot_row_type()).parquet(*map(to_literal_uri, self._tables))
+    def _read_tables(self, files: Iterable[str]) -> DataFrame:
+        """Return all rows of some files of tables, each with the URI of its file."""
+        rows = self._spark.read.schema(outputs.snapshot_row_type()).parquet(*map(to_literal_uri, files))
         return rows.select("*", f.col("_metadata.file_path").alias(_FILE_COLUMN))
 
     def _to_lines(self, rows: DataFrame, kind: str) -> DataFrame:
@@ -341,6 +346,12 @@ class SparkSnapshotInventory(SnapshotInventory):
         rows_of_kind = rows.where(f.col("kind") == kind)
         typed = outputs.select_typed(rows_of_kind, fields, f.col(_FILE_COLUMN))
         return typed.select(line.alias("text"), f.col(_FILE_COLUMN).alias("file"), "cluster")
+
+
+def _find_day(file: str) -> str:
+    """Return the name of the folder of a day that a file of a partitioned table is in; empty without one."""
+    found = re.search(r"/(date=[^/]*)/", file)
+    return found[1] if found else ""
 
 
 def distribute_parts(spark: SparkSession, given: SnapshotInventory | LiveCluster, parts: Iterable[Part]) -> DataFrame:
@@ -408,8 +419,7 @@ def _require_columns(found: types.StructType, file: str) -> None:
     if wrong := [name for name, kind in expected.items() if name not in optional and actual.get(name) != kind]:
         first = f"{wrong[0]}: found {actual.get(wrong[0], 'no such column')}, wanted {expected[wrong[0]]}"
         message = f"{printable_path(file)}: found no table of snapshots: column {first}"
-        hint = "write the table with the schema in docs/drift-reference.md"
-        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, hint)
+        raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, HINT_SCHEMA)
 
 
 class SparkEngine(Engine):

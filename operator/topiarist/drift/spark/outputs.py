@@ -151,7 +151,7 @@ def write_parquet(spark: SparkSession, folder: ReportFolder) -> None:
     rows = spark.read.schema(report_row_type("finding")).json(source)
     days = rows.withColumn("date", f.substring("takenAt", 1, 10))
     days = days if is_remote(target) else days.coalesce(1)
-    days.write.partitionBy("date").option("compression", "zstd").parquet(to_uri(target))
+    days.write.mode("overwrite").partitionBy("date").option("compression", "zstd").parquet(to_uri(target))
     if not is_remote(target):
         # Spark's file names are random in each run, and readers do not need the checksum and marker files of Spark.
         for file in [*Path(target).rglob("*.crc"), Path(target, "_SUCCESS")]:

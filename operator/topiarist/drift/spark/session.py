@@ -39,13 +39,19 @@ from topiarist.text import printable, printable_path
 
 _MAX_MESSAGE_LENGTH, _MAX_CAUSES = 400, 50
 
+_MISMATCH = "SchemaColumnConvertNotSupportedException"
+"""A cause that lacks the file, which the exception around it has."""
+
 HINT_SHARED = "use a folder that all machines of the Spark cluster share, or an address such as hdfs:"
 _HINT_PACKAGES = "pass the packages of that store: spark-submit --packages org.apache.hadoop:hadoop-aws:VERSION"
+HINT_SCHEMA = "write the table with the schema in docs/drift-reference.md"
 _HINT_MEMORY = "increase --driver-memory and --executor-memory of spark-submit"
 
 _ROOT_CAUSES: tuple[tuple[str, str, str], ...] = (
+    (r'No FileSystem for scheme "s3"', "Spark has no file system for this address", "write s3a: instead of s3:"),
     (r"No FileSystem for scheme|FileSystem not found", "Spark has no file system for this address", _HINT_PACKAGES),
     (r"^OutOfMemoryError|Java heap space", "Spark ran out of memory", _HINT_MEMORY),
+    (r"PARQUET_COLUMN_DATA_TYPE_MISMATCH", "found no table of snapshots", HINT_SCHEMA),
     (r"is not a Parquet file|Parquet magic|CorruptStatistics", "found no Parquet, or an incomplete file", ""),
     (
         r"^FileNotFoundException|PATH_NOT_FOUND|FILE_NOT_EXIST",
@@ -93,7 +99,7 @@ def _root_cause(error: BaseException) -> str:
 
 def _java_root_cause(java: Any) -> str:
     for _ in range(_MAX_CAUSES):
-        if (cause := java.getCause()) is None:
+        if (cause := java.getCause()) is None or cause.getClass().getSimpleName() == _MISMATCH:
             break
         java = cause
     name = java.getClass().getSimpleName()

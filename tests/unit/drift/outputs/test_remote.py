@@ -5,10 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fsspec.implementations.dirfs import DirFileSystem
 
 from support.drift.folder_store import STORE, FolderStore
 from support.drift.folder_store import store as store
@@ -174,6 +176,69 @@ def test_a_run_that_dies_leaves_a_whole_report(
     assert report(manifests, "--previous", LATEST) == 0
     assert read_summary(store / "reports" / "latest")["findings"]["unchanged"] >= 1
     assert list_reports(store) == ["latest"]
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_a_store_that_fails_while_a_report_is_published_loses_nothing(
+    manifests: Path, store: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """After an error of the store in the middle of the copy, the new report is complete beside its target."""
+    assert report(manifests) == 0
+    write_snapshot(store / "snapshots", "eu", cluster_state("eu", owned_topic("old")), hours=3)
+    copies = count(1)
+
+    def copy(self: FolderStore, *given: Any) -> None:
+        if next(copies) == number:
+            raise OSError("slow down")
+        DirFileSystem.cp_file(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderStore, "cp_file", copy)
+        assert report(manifests, "--previous", LATEST) == 1
+    assert load_previous(LATEST).as_of == "2025-01-31T15:00:00Z"
+    assert report(manifests, "--previous", LATEST) == 0
+    assert list_reports(store) == ["latest"]
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+def test_a_run_that_begins_during_another_is_the_one_that_counts(
+    manifests: Path, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    """Wherever a run writes its report, a run that begins and ends there publishes its own; the first run is told."""
+    writes, newer = count(1), dict[str, bytes]()
+
+    def open_file(self: FolderStore, path: str, mode: str = "rb", **options: Any) -> Any:
+        if mode == "wb" and next(writes) == number:
+            write_snapshot(store / "snapshots", "eu", cluster_state("eu", owned_topic("old")), hours=3)
+            assert report(manifests) == 0
+            newer.update(read_files(store))
+        return DirFileSystem.open(self, path, mode, **options)
+
+    monkeypatch.setattr(FolderStore, "open", open_file)
+    code = report(manifests)
+    assert newer
+    assert code == (number > 1)
+    message = "another run has begun to write this report; give each run a folder of its own"
+    assert (f"error: {LATEST}: cannot be written: {message}" in capsys.readouterr().err) is bool(code)
+    assert (read_files(store) == newer) is bool(code)
+    assert list_reports(store) == ["latest"]
+
+
+def test_a_place_where_nothing_may_be_written_is_found_before_the_work(
+    manifests: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No cluster is compared for a report that cannot be written."""
+
+    def open_file(self: FolderStore, path: str, mode: str = "rb", **options: Any) -> Any:
+        if mode == "wb":
+            raise PermissionError("Access Denied")
+        return DirFileSystem.open(self, path, mode, **options)
+
+    monkeypatch.setattr(FolderStore, "open", open_file)
+    assert run(["drift", str(manifests), "--snapshots", f"{STORE}/snapshots", "--out", LATEST]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert line.endswith("its store reported PermissionError: Access Denied")
 
 
 def test_a_previous_report_in_a_store_is_read(manifests: Path, store: Path) -> None:

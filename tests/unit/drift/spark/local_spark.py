@@ -16,6 +16,7 @@ from datetime import date, datetime
 from itertools import chain
 from pathlib import Path
 from secrets import token_hex
+from shutil import rmtree
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -449,6 +450,7 @@ class Writer:
     def __init__(self, spark: LocalSpark, table: Table) -> None:
         self._spark, self._table = spark, table
         self._by: list[str] = []
+        self._replaces = False
         self.options: dict[str, str] = {}
 
     def partitionBy(self, *names: str) -> Writer:  # noqa: N802
@@ -459,6 +461,11 @@ class Writer:
     def option(self, name: str, value: str) -> Writer:
         """Set an option."""
         self.options[name] = value
+        return self
+
+    def mode(self, mode: str) -> Writer:
+        """Replace an existing folder."""
+        self._replaces = mode == "overwrite"
         return self
 
     def parquet(self, address: str) -> None:
@@ -476,6 +483,8 @@ class Writer:
 
     def _list_files(self, address: str, suffix: str) -> Iterator[tuple[Path, list[Values]]]:
         root = self._spark.configuration.find_file(address)
+        if self._replaces:
+            rmtree(root, ignore_errors=True)
         if root.exists():
             raise PySparkException(f"[PATH_ALREADY_EXISTS] Path {address} already exists.")
         for number, rows in enumerate(self._table._partitions):

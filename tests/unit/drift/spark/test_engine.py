@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pyarrow as pa
@@ -54,7 +55,7 @@ def write_table(place: Place, table: Path, *names: str, drop: str = "") -> None:
     source.write_bytes(b"".join(line for name in names for line in lines_of(name, "a", "b")[::-1]))
     rows = place.spark.read.schema(outputs.snapshot_row_type()).json(source.as_uri())
     source.unlink()
-    rows.select(*(name for name in outputs.snapshot_row_type().names if name != drop)).write.parquet(table.as_uri())
+    rows.select(*(name for name in outputs.snapshot_row_type().names if name != drop)).write.parquet(f"file://{table}")
 
 
 def open_inventory(place: Place, *paths: str | Path) -> SparkSnapshotInventory:
@@ -170,6 +171,27 @@ def test_a_column_of_another_type_is_named(place: Place) -> None:
     pq.write_table(table.set_column(table.column_names.index("rows"), "rows", table["rows"].cast(pa.int64())), file)
     with pytest.raises(TopiaristError, match="column rows: found bigint, wanted int"):
         open_inventory(place, STORE)
+
+
+def test_a_large_table_is_not_read_for_its_end(place: Place, tmp_path: Path) -> None:
+    """Only the last bytes of a local file are read."""
+    (tmp_path / "tables").mkdir()
+    with (tmp_path / "tables" / "large.parquet").open("wb") as file:
+        file.truncate(1 << 43)
+    (row,) = open_inventory(place, tmp_path / "tables").unused_input.invalid_rows
+    (tmp_path / "tables" / "large.parquet").unlink()
+    assert row.message == "found no end of a Parquet file: the file is truncated or is not Parquet"
+
+
+def test_of_a_table_only_the_days_in_use_are_read(place: Place) -> None:
+    """Files in the folder of a day without a snapshot in use are not opened for the rows of snapshots."""
+    days = place.store / "date=2025-01-30", place.store / "date=2025-01-31"
+    for day, cluster in zip(days, ("old", "eu"), strict=True):
+        write_table(place, day, cluster)
+    found = open_inventory(place, STORE)
+    assert [*found.files] == ["eu"]
+    rmtree(days[0])
+    assert len(found.read_table_lines([("eu", TIME)]).collect()) == 3
 
 
 def test_the_rows_of_a_table_are_lines_in_order_of_kind(place: Place) -> None:

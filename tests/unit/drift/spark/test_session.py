@@ -32,6 +32,12 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g(
 CAUSES = [
     (
         "UnsupportedFileSystemException",
+        'No FileSystem for scheme "s3"',
+        "Spark has no file system for this address",
+        "write s3a: instead of s3:",
+    ),
+    (
+        "UnsupportedFileSystemException",
         'No FileSystem for scheme "s3a"',
         "Spark has no file system for this address",
         "--packages",
@@ -81,6 +87,15 @@ def test_the_innermost_cause_is_named(depth: int) -> None:
     for number in range(depth):
         cause = Throwable(f"Outer{number}", "job aborted", cause)
     assert "Spark failed: UnknownHostException: bucket" in str(translated(JavaError("Outermost", "", cause)))
+
+
+def test_a_column_of_another_type_is_named_with_its_file() -> None:
+    """The reader of Parquet names the file and the column in the exception around the cause."""
+    said = "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered error while reading file a. Expected int"
+    cause = Throwable("SchemaColumnConvertNotSupportedException", "column: [rows], physicalType: INT64")
+    error = translated(JavaError("SparkException", "Job aborted", Throwable("SparkException", said, cause)))
+    assert error.message == f"found no table of snapshots (SparkException: {said})"
+    assert "docs/drift-reference.md" in error.hint
 
 
 def test_causes_in_a_circle_end() -> None:
