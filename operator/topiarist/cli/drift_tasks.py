@@ -190,6 +190,9 @@ def _fix_manifests(given: Any, settings: Settings, rows: Sequence[FindingRow]) -
             write_file(edit.name, edit.after)
             terminal.log(terminal.sanitize_lines(f"{edit.name}: written"))
         return done
+    if outside := [edit.name for edit in edits if os.path.relpath(edit.name).startswith(f"..{os.sep}")]:
+        where = f"{list_first([*map(printable_path, outside)], 3)}: not below this folder"
+        terminal.log(f"{where}, so git apply refuses the diff: run in a folder that contains it, or pass --write")
     diff = "".join(line for edit in edits for line in _diff(edit.name, edit.before, edit.after))
     _print_or_write(given.out, diff)
     return done

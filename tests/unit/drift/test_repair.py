@@ -230,6 +230,25 @@ def test_a_change_that_needs_another_one_is_not_planned_alone(
     assert "not repaired" not in capsys.readouterr().err
 
 
+def test_a_diff_that_git_refuses_is_said(
+    fleet: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git takes no path above its folder; a file is written from any folder."""
+    other = fleet.parent / "other"
+    other.mkdir()
+    monkeypatch.chdir(other)
+    assert fix(fleet, "manifest", "--topic", "clicks") == 0
+    said = (
+        f"{printable_path(fleet / 'all.yaml')}: not below this folder, so git apply refuses the diff: run in a folder"
+    )
+    assert said in capsys.readouterr().err
+    assert fix(fleet, "manifest", "--topic", "clicks", "--write") == 0
+    assert "git apply" not in capsys.readouterr().err
+    monkeypatch.chdir(fleet)
+    assert fix(fleet, "manifest", "--field", "config.min.*") == 0
+    assert "git apply" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("way", "text"),
     [("plan", '"clusters": []'), ("manifest", ""), ("accept", ""), ("baseline", '"kind": "DriftBaseline"')],
