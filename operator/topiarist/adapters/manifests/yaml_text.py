@@ -376,14 +376,14 @@ def edit_document(text: str, path: FieldPath, value: Any) -> str:
     Parents that are missing are added; in a list, the path may end at its length, which appends. Raises
     ``TopiaristError`` (WriteFailed) if the text cannot be edited so that nothing else changes.
     """
-    before = yaml.load(text, yaml.BaseLoader)
-    root = yaml.compose(text, yaml.SafeLoader)
+    before = yaml.load(text, yaml.CBaseLoader)
+    root = yaml.compose(text, yaml.CSafeLoader)
     if not isinstance(root, MappingNode):
         raise _refused(path, "the document is no mapping")
     edited = _remove(text, root, path) if value is None else _set(text, root, path, value)
     wanted = _with_value(before, path, value if value is None else _as_text(value))
     with suppress(yaml.YAMLError):
-        if yaml.load(edited, yaml.BaseLoader) == wanted:
+        if yaml.load(edited, yaml.CBaseLoader) == wanted:
             return edited
     raise _refused(path, "its text cannot be changed without other values")
 
@@ -498,7 +498,7 @@ def _last_index(node: Node, key: Node | None = None) -> int:
     if isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _last_index(last[1], last[0]) if isinstance(last, tuple) else _last_index(last)
-    if isinstance(node, ScalarNode) and not node.value and key is not None and node.style is None:
+    if isinstance(node, ScalarNode) and not node.value and key is not None and not node.style:
         return int(key.end_mark.index)  # a key without a value
     return int(node.end_mark.index)
 
@@ -521,7 +521,7 @@ def _as_text(value: Any) -> Any:
         return {str(key): _as_text(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_as_text(each) for each in value]
-    return str(yaml.load(_render(value), yaml.BaseLoader))
+    return str(yaml.load(_render(value), yaml.CBaseLoader))
 
 
 def _with_value(document: Any, path: Sequence[str | int], value: Any) -> Any:
