@@ -20,11 +20,13 @@ _TOPIC = MetadataResponse.MetadataResponseTopic
 _ID = uuid.UUID("22f94b4b-839a-42e5-83ce-72a33f491881")
 
 
-def answer_with(topics: list[Any], controller: int = 1) -> Any:
-    """Return an answer with two brokers, the larger id first."""
+def answer_with(topics: list[Any], controller: int = 1, rack: str | None = "a") -> Any:
+    """Return an answer with two brokers, the larger id first; ``rack`` is that of the other one."""
     node = MetadataResponse.MetadataResponseBroker
-    brokers = [node(node_id=2, host="h", port=2, rack=None), node(node_id=1, host="h", port=1, rack="a")]
-    return MetadataResponse(brokers=brokers, cluster_id="id", controller_id=controller, topics=topics)
+    brokers = [node(node_id=2, host="h", port=2, rack=None), node(node_id=1, host="h", port=1, rack=rack)]
+    return MetadataResponse(
+        throttle_time_ms=0, brokers=brokers, cluster_id="id", controller_id=controller, topics=topics
+    )
 
 
 def partition(number: int, replicas: list[int], leader: int, error_code: int = 0) -> Any:
@@ -108,24 +110,16 @@ class OneConnection:
         return MetadataResponse.decode(data, version=version, header=True)
 
 
-def answer(*, controller: int = 1, leader: int = 1, rack: str | None = "a", topic: str = "orders") -> Any:
+def answer(*, leader: int = 1, topic: str = "orders", **fields: Any) -> Any:
     """Return an answer of two brokers with one topic."""
-    broker = MetadataResponse.MetadataResponseBroker
-    state = MetadataResponse.MetadataResponseTopic
-    partition = state.MetadataResponsePartition(
-        error_code=0, partition_index=0, leader_id=leader, leader_epoch=3, replica_nodes=[1, 2], isr_nodes=[1, 2]
+    described = _TOPIC(
+        error_code=0,
+        name=topic,
+        topic_id=uuid.UUID(int=7),
+        is_internal=False,
+        partitions=[partition(0, [1, 2], leader)],
     )
-    partition.offline_replicas = []
-    return MetadataResponse(
-        throttle_time_ms=0,
-        brokers=[
-            broker(node_id=1, host="one.example", port=9092, rack=rack),
-            broker(node_id=2, host="two.example", port=9092, rack=None),
-        ],
-        cluster_id="cluster",
-        controller_id=controller,
-        topics=[state(error_code=0, name=topic, topic_id=uuid.UUID(int=7), is_internal=False, partitions=[partition])],
-    )
+    return answer_with([described], **fields)
 
 
 def read_all(*answers: Any, version: int = VERSION) -> tuple[list[Any], int]:
