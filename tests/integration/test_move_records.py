@@ -16,6 +16,7 @@ from topiarist.adapters import open_cluster, own_values
 from topiarist.adapters.devcluster.seed import CLUSTER_ID, Topic
 from topiarist.adapters.kafka_admin.records.codec import Records, merge_moved
 from topiarist.adapters.own_values import encode_batch
+from topiarist.cli import terminal
 from topiarist.cli.main import run
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.kafka.types import Broker
@@ -335,6 +336,20 @@ def test_the_command_shows_what_it_moved(
     assert run(["move-records", str(folder), "--yes", "-q"]) == Exit.DONE
     assert capsys.readouterr().out.startswith("eu: already moved: 3 records")
     assert (client.get(GATE), kafka.prepared) == (before, 1)
+
+
+def test_a_move_that_another_run_made_meanwhile(
+    folder: Path,
+    owned: SimulatedKafka,
+    kafka: RecordsTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The second run does not call the records moved by itself."""
+    monkeypatch.setattr(terminal, "require_interactive", lambda *_: None)
+    monkeypatch.setattr(terminal, "confirm", lambda _: move(owned, kafka))
+    assert run(["move-records", str(folder)]) == Exit.DONE
+    assert "eu: already moved: 3 records from ZooKeeper" in capsys.readouterr().out
 
 
 def test_the_command_needs_a_terminal_or_yes(folder: Path, client: KazooClient, kafka: RecordsTopic) -> None:

@@ -66,7 +66,8 @@ def command(yes: bool, **values: Any) -> None:
         if open_previews and not yes:
             terminal.confirm(f"Move the records of {format_count(len(open_previews), 'cluster')}? Type yes")
         for name, result in moves.map(open_previews, RecordsMove.execute).items():
-            done = f"moved: {_count(result)}; runs through ZooKeeper are refused from now on, use via: Kafka"
+            word = "already moved" if result.repeated else "moved"
+            done = f"{word}: {_count(result)}; runs through ZooKeeper are refused from now on, use via: Kafka"
             terminal.print_outcome(_label_lines(name, [done, *_describe_unmatched(result)]))
     except KeyboardInterrupt:
         terminal.log("interrupted: some records may not be moved yet; run the command again")
