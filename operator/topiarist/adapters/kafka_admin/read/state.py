@@ -20,6 +20,7 @@ from topiarist.adapters.kafka_admin.read.capabilities import (
     MIN_VERSION,
     Seen,
     find_capabilities,
+    find_mode,
     see_compaction,
     see_topic_ids,
 )
@@ -188,7 +189,7 @@ def _sync_or_block(session: Session) -> tuple[WriteBlock | None, SyncedBroker]:
         block = WriteBlock(Reason.NO_CONTROLLER, error.message)
         connection = session.any_broker()
         warning = "there is no controller, so the output may be outdated"
-        return block, SyncedBroker(connection, ClusterMode.KRAFT, None, MIN_VERSION, (warning,))
+        return block, SyncedBroker(connection, find_mode(connection), None, MIN_VERSION, (warning,))
 
 
 def _read_topics(

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Features, encode_topic_id
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read import configs as configs_module
+from topiarist.adapters.kafka_admin.read import state as state_module
 from topiarist.adapters.kafka_admin.read import sync as reassignments_module
 from topiarist.adapters.kafka_admin.read import sync as sync_module
 from topiarist.adapters.kafka_admin.read.capabilities import MIN_VERSION, NO_IDS
@@ -211,6 +212,18 @@ def test_a_cluster_without_a_controller() -> None:
         capabilities=replace(CAPABILITIES, **dict.fromkeys(MOVING, UNKNOWN)),
     )
     assert "ListPartitionReassignments" not in session.names()
+
+
+def test_zookeeper_mode_without_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mode is that of the brokers, not KRaft."""
+
+    def fail(_: object) -> None:
+        raise TopiaristError(Reason.NO_CONTROLLER, "there is none")
+
+    monkeypatch.setattr(state_module, "sync_to_read", fail)
+    for mode in ClusterMode:
+        monkeypatch.setattr(state_module, "find_mode", lambda _, mode=mode: mode)
+        assert read(cluster()).mode is mode
 
 
 def test_reassignments_that_are_not_visible() -> None:
