@@ -178,8 +178,8 @@ def _fix_manifests(given: Any, settings: Settings, rows: Sequence[FindingRow]) -
     from topiarist.drift.exceptions import find_unjudged_topics
     from topiarist.drift.repair import edit_manifests
 
-    if given.write and "-" in (*settings.paths, *settings.clusters):
-        raise click.UsageError("--write edits files: give the files or folders of the manifests in place of -")
+    if "-" in (*settings.paths, *settings.clusters):
+        raise click.UsageError("--fix manifest edits files: give the files or folders of the manifests in place of -")
     # The other clusters of a topic decide whether a value can be set where it is, also if --cluster selects one.
     inputs = _load(replace(settings, cluster=None), offline=True)
     edits, unfixed = edit_manifests(inputs.desired, rows, find_unjudged_topics(inputs.invalid_documents))

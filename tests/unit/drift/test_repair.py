@@ -345,11 +345,11 @@ def test_a_command_names_what_came_from_standard_input(
     report = fleet.parent / "report"
     for words, code in (
         (("--snapshots", str(fleet.parent / "snapshots"), "--out", str(report), "-q"), 0),
-        (("--from", str(report), "--fix", "manifest", "--write"), 2),
+        (("--from", str(report), "--fix", "manifest"), 2),
     ):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert run(["drift", "-", *words]) == code
-    assert "--write edits files: give the files or folders" in capsys.readouterr().err
+    assert "--fix manifest edits files: give the files or folders" in capsys.readouterr().err
     commands = [shlex.split(row["command"]) for row in read_rows(report)]
     assert commands
     assert all("MANIFESTS" in words and "-" not in words for words in commands)
