@@ -216,14 +216,16 @@ def merge_moves(moves: Iterable[ReplicaMove]) -> tuple[ReplicaMove, ...]:
 def plan_revert(
     state: ClusterState, cluster: ClusterSpec, moved: Mapping[str, MovedTopic], options: RunOptions
 ) -> Plan:
-    """Return the plan that moves the partitions of ``moved`` back, as far as they are where the report left them."""
+    """Return the plan that moves the partitions of ``moved`` back, as far as they are where the report left them.
+
+    Topics that are moved back already are not in it.
+    """
     context = planner.make_plan_context(state, cluster, options)
     topics = [_plan_topic_revert(context, name, moved[name]) for name in sorted(moved)]
     needed = [topic for topic in topics if not topic.is_empty]
     plan = planner.plan_without_specs(state, cluster.name, options.owner, needed, state.warnings)
     return replace(
         plan,
-        unchanged=len(topics) - len(needed),
         load=context.placer.current_load() if any(topic.moves() for topic in plan.topics) else {},
         config_rules=cluster.config_rules.with_relevant_settings(),
         min_version=state.min_version,

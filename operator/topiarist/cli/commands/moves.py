@@ -89,6 +89,9 @@ def revert_command(report: str, form: str, out: str | None, **values: Any) -> No
         found = moved.clusters[name]
         require_cluster_id(found.cluster_id, state.cluster_id, "the cluster of the report")
         made = plan_revert(state, specs[name], found.topics, settings.run_options)
+        if settings.verbosity >= 0 and (back := len(found.topics) - len(made.topics)):
+            count = f"{back:,} of {format_count(len(found.topics), 'topic')} that the report moved"
+            terminal.log(f"{terminal.label_cluster(name)}nothing to move back of {count}")
         return refuse_unhealthy_moves(cluster, made, state)
 
     inputs = RunInputs.without_topics(specs)
