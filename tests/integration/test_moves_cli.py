@@ -122,6 +122,16 @@ def test_quiet_runs_show_no_progress(night: Night) -> None:
     assert (said.code, said.err) == (0, "")
 
 
+def test_the_end_of_an_earlier_batch_is_named(night: Night) -> None:
+    """A run that only ends it does not look as if it had done nothing."""
+    for _ in range(BATCHES):
+        assert night.applies("--no-wait").code == 1
+        night.catch_up()
+    said = night.applies()
+    assert (said.code, said.out.splitlines()[-1]) == (0, "Applied: nothing to do.")
+    assert said.err == f"prod: ended batch {BATCHES} of {BATCHES} of an earlier run, and put its throttles back\n"
+
+
 def test_a_report_has_each_moved_partition(night: Night) -> None:
     """Each partition has one line with its lists, before the line of its topic; the batches are in order."""
     assert night.applies("--report", night.report).code == 0
@@ -311,7 +321,8 @@ def test_moves_are_reverted_by_a_plan(drained: Night) -> None:
     assert drained.lists() == LISTS
     assert drained.throttled() == []
     again = drained.reverts()
-    assert "No changes" in again.out
+    assert again.words.endswith("No changes: the plan has no topics.")
+    assert "prod: nothing to move back of 1 of 1 topic that the report moved" in again.err
 
 
 def test_the_report_of_an_interrupted_run_is_reverted_too(night: Night) -> None:

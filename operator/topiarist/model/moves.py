@@ -126,8 +126,8 @@ class MoveProgress(Struct, frozen=True):
     ``batch`` counts from 1 to ``batches``; the total may change while batches are sent. ``done`` of ``total``
     partitions of the plan have their new lists. ``copying`` are the moves in flight, ``finished`` those that were
     finished since the last report; with ``batch`` 0 an earlier run sent them. ``waiting_for`` is what a batch waits
-    for, if that is not the copies themselves. ``remarks`` are facts about throttles of other clients, each in one
-    report only.
+    for, if that is not the copies themselves. ``remarks`` are facts about throttles of other clients, and about
+    a batch of an earlier run that has ended, each in one report only.
     """
 
     batch: int

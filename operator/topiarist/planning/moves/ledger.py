@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
-from topiarist.model.moves import BatchLimits, LeaderChange, MoveProgress, MoveType, ReplicaMove
+from topiarist.model.moves import BatchLimits, BatchRecord, LeaderChange, MoveProgress, MoveType, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.planning.moves.gate import ElectionJudgement, Judgement, MovedTopic, judge_elections, judge_topic
@@ -347,6 +347,12 @@ class MoveLedger(OutcomeLedger):
         self._options.on_progress(
             MoveProgress(*position, done, self._total, tuple(copying), finished, waiting_for, remarks)
         )
+
+    def remark_end(self, batch: BatchRecord) -> None:
+        """Add a remark on the end of a batch of an earlier run, which no outcome shows."""
+        if not self.batches_sent:
+            put_back = ", and put its throttles back" if batch.throttles else ""
+            self.remark(f"ended batch {batch.batch} of {batch.batches} of an earlier run{put_back}")
 
     def remark(self, remark: str) -> None:
         """Add a fact to the next report, once in a run."""

@@ -349,9 +349,10 @@ class Mover:
         known = self._records.acquire(lambda: False)
         try:
             self._known = known
-            owns = known.moves is not None and known.moves.owner == self._owner
-            if owns and not self._find_in_flight(self._look(())):
+            own = known.moves if known.moves and known.moves.owner == self._owner else None
+            if own and not self._find_in_flight(self._look(())):
                 self._writer().end()
+                self._ledger.remark_end(own)
         finally:
             self._records.release()
         if self._ledger.new_remarks:

@@ -353,6 +353,8 @@ class Mover:
         def end(writer: batch_writer.BatchWriter) -> bool:
             nonlocal has_request
             has_request = writer.has_request
+            if record and not has_request:
+                self._ledger.remark_end(record)
             return has_request or writer.end()
 
         if record and (record.owner == self._writer_settings.owner or self._ledger.batches_sent):

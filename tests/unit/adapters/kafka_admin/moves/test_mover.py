@@ -607,6 +607,7 @@ def test_a_batch_of_an_earlier_run_of_the_owner(brokers: MovingBrokers) -> None:
     brokers.copies_at_sleep = True
     assert brokers.run(brokers.plan({"b": [(1, 2)]})) == []
     assert brokers.seen[0].waiting_for == "1 partition of an earlier run"
+    assert brokers.seen[-1].remarks == ("ended batch 1 of 1 of an earlier run, and put its throttles back",)
     assert brokers.throttles() == {}
     assert brokers.records.batch is None
 
