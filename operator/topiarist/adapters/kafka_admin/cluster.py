@@ -433,7 +433,6 @@ class KafkaCluster(Closable):
                 self._read_leader_epoch,
                 self._require_moved,
                 self._on_notice,
-                self._session.answers,
                 self._find_records_topics,
             ),
             topic=self._records_topic._replace(known_id=self._records_topic_id),

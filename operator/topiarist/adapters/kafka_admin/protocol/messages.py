@@ -36,7 +36,7 @@ Writer = Callable[[Any, bytearray], None]
 
 FORMATS: Mapping[str, str] = {
     **{"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q"},
-    **{"float64": "d", "bool": "?"},
+    "bool": "?",
 }
 """The types of a fixed size, with their letters of ``struct``."""
 
@@ -100,7 +100,7 @@ def default_of(field: Field) -> Any:
     if field.type in FORMATS:
         if field.type == "bool":
             return field.default == "true"
-        return float(field.default or 0) if field.type == "float64" else int(field.default or "0", 0)
+        return int(field.default or "0", 0)
     return {"string": field.default, "bytes": b"", "records": None, "uuid": None}[field.type]
 
 

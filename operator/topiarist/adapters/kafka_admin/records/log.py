@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
-from topiarist.adapters.kafka_admin.connection.session import AnswerCache
 from topiarist.adapters.kafka_admin.protocol.batches import read_batches
 from topiarist.adapters.kafka_admin.protocol.messages import FetchRequest, ListOffsetsRequest, MalformedMessage
 from topiarist.adapters.kafka_admin.records import codec, transactions
@@ -41,15 +40,8 @@ TAIL_AGE_S = 5.0
 class RecordsLog:
     """A reader of partition 0 of the topic."""
 
-    def __init__(
-        self,
-        session: transactions.RecordsSession,
-        topic: str,
-        clock: transactions.Clock,
-        answers: AnswerCache | None = None,
-    ) -> None:
+    def __init__(self, session: transactions.RecordsSession, topic: str, clock: transactions.Clock) -> None:
         self._session = session
-        self._answers = answers
         self._topic = topic
         self._clock = clock
         self._repeater = transactions.Repeater(session, clock, lambda code: f"Read on the topic {topic}")
@@ -88,10 +80,11 @@ class RecordsLog:
         return dict(self._values)
 
     def _decode(self, part: Message, position: int) -> Iterable[tuple[bytes | None, bytes | None, int]]:
-        if self._answers is None or part.aborted_transactions:
+        answers = self._session.answers
+        if answers is None or part.aborted_transactions:
             return committed_records(part, position)
         data = bytes(part.records or b"")
-        return self._answers.decode(("Fetch", position), data, lambda: [*committed_records(part, position)])
+        return answers.decode(("Fetch", position), data, lambda: [*committed_records(part, position)])
 
     def take_written(self, key: bytes, value: bytes | None, end: int | None) -> None:
         """Take note of a record that was written without a transaction and ends at ``end`` (None: not known).

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.connection.session import AnswerCache
 from topiarist.adapters.kafka_admin.records import codec, transactions
 from topiarist.adapters.kafka_admin.records.log import RecordsLog, Turn, find_holders
 from topiarist.adapters.kafka_admin.records.topic import (
@@ -99,15 +98,14 @@ class ClusterView(NamedTuple):
 
     ``look`` reads topics after a sync, to resolve intents. ``leader_epoch`` reads the epoch of the controller, None if
     it does not answer at once. ``require_moved`` raises ``TopiaristError`` if records are left in ZooKeeper.
-    ``on_notice`` receives what is otherwise than wanted of a topic of records that the run makes. ``answers`` are those
-    of earlier runs over the same session. ``find_records_topics`` reads which topics of the cluster hold records.
+    ``on_notice`` receives what is otherwise than wanted of a topic of records that the run makes.
+    ``find_records_topics`` reads which topics of the cluster hold records.
     """
 
     look: Callable[[Collection[str]], codec.PresentTopics]
     leader_epoch: Callable[[], int | None] = lambda: None
     require_moved: Callable[[codec.Records], None] = lambda records: None
     on_notice: Callable[[str], None] = drop_notice
-    answers: AnswerCache | None = None
     find_records_topics: Callable[[], Collection[str]] = tuple
 
 
@@ -141,7 +139,7 @@ class RecordsRun:
         self._topic = topic
         self._expected_topic_id = topic.known_id
         self._clock = clock
-        self._log = RecordsLog(session, topic.name, clock, cluster.answers)
+        self._log = RecordsLog(session, topic.name, clock)
         self._producer = transactions.Producer(session, topic.name, topic.transactional_id, clock)
         self._before: tuple[FoundTopic, codec.Records] | None = None
         self._old: codec.Records | None = None
@@ -431,7 +429,7 @@ class RecordsRun:
 
     def _decode(self, values: Mapping[bytes, bytes]) -> codec.Records:
         """Return the records with these values. Raises ``Unreadable``."""
-        answers = self._cluster.answers
+        answers = self._session.answers
         if answers is None:
             return codec.decode_records(values)
         return answers.decode("records", [*values.items()], lambda: codec.decode_records(values))

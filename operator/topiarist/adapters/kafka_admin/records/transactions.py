@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.session import AnswerCache
 from topiarist.adapters.kafka_admin.protocol.batches import BatchProducer, build_batch
 from topiarist.adapters.kafka_admin.protocol.messages import (
     AddPartitionsToTxnRequest,
@@ -99,7 +100,9 @@ class OutcomeUnknown(Exception):
 
 
 class RecordsSession(Protocol):
-    """The connections that the records need."""
+    """The connections that the records need, and the answers that earlier runs over the same session have decoded."""
+
+    answers: AnswerCache | None
 
     def any_broker(self) -> Connection: ...
 
