@@ -102,7 +102,8 @@ class OutcomeUnknown(Exception):
 class RecordsSession(Protocol):
     """The connections that the records need, and the answers that earlier runs over the same session have decoded."""
 
-    answers: AnswerCache | None
+    @property
+    def answers(self) -> AnswerCache | None: ...
 
     def any_broker(self) -> Connection: ...
 
