@@ -95,6 +95,15 @@ def test_commands_of_several_pages_fit_each_other(page: Path) -> None:
 
 
 @each_page
+def test_parts_of_outputs_are_those_of_the_tests(page: Path) -> None:
+    """A block below ``part of: FILE`` is in the file, which an example or an assertion proves."""
+    for block in blocks(page.read_text()):
+        mark, _, file = block.marker.partition("part of: ")
+        if not mark and file:
+            assert block.text.rstrip() in (ROOT / file).read_text(), f"{file}: has no such part"
+
+
+@each_page
 def test_one_thing_has_no_plural(page: Path) -> None:
     """No generated part, and no output shown, has ``1 files``."""
     found = re.findall(r"(?<![\w.,:/>=^-])(?<![>=-] )(?<!or )(?<!to )(?<!of )1 [a-z]+s\b", page.read_text())
