@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from topiarist.kafka.placement import AssignmentError, assign_replicas, prepare_brokers
+from topiarist.kafka.placement import AssignmentError, assign_replicas, expand_assignment, prepare_brokers
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.planning.moves.planner import (
     RaiseMethod,
@@ -290,6 +290,14 @@ def test_a_new_broker_makes_a_topic_uneven() -> None:
     assert kafka_bounds(lists, 4) == (2, 2)
     assert is_uneven(lists, picker)
     assert held_by(picker, spread(lists, picker)) == [2, 2, 2, 2]
+
+
+def test_an_expansion_of_kafka_may_leave_the_bounds() -> None:
+    """Its first new partition does not continue the lists of the creation, so a later plan spreads the topic."""
+    lists = ((1, 3), *expand_assignment([Broker(each) for each in (1, 2, 3)], {0: (1, 3)}, 3))
+    assert lists == ((1, 3), (2, 3), (3, 1))
+    assert kafka_bounds(lists, 3) == (2, 2)
+    assert not kafka_bounds(lists, 3).contain([2, 1, 3])
 
 
 def test_leaders_are_spread_without_a_copy() -> None:
