@@ -200,7 +200,8 @@ class SnapshotInventory:
             return "it has no snapshot"
         more = "" if own or len(unusable) == 1 else f", and {format_count(len(unusable) - 1, 'other file')}"
         first = (own or unusable)[0]
-        why = f"{first.file} is unusable{more}: {first.message.removeprefix(f'{first.file}:').strip()}"
+        message = first.message.removeprefix(first.file).removeprefix(":1").removeprefix(": ")
+        why = f"{first.file} is unusable{more}: {message}"
         return f"its snapshot {why}" if own else f"it has no snapshot that is usable; {why}"
 
     @property
@@ -276,15 +277,15 @@ def _read_remote_header(file: str) -> SnapshotHeader | InvalidRow:
     return parse_header(name, line)
 
 
-def parse_header(name: str, line: bytes) -> SnapshotHeader | InvalidRow:
-    """Return the snapshot header of the first line of a file, or its error."""
+def parse_header(name: str, line: bytes, place: str = ":1") -> SnapshotHeader | InvalidRow:
+    """Return the snapshot header of the first line of a file, or its error; ``place`` says where in the file it is."""
     if not line:
         return InvalidRow(name, 0, f"{name}: found an empty file, wanted a snapshot")
     try:
         row = parse_row(line)
         RowChecker().check(row)
     except RowError as error:
-        return InvalidRow(name, 0, f"{name}:1: {error}")
+        return InvalidRow(name, 0, f"{name}{place}: {error}")
     return make_header(row)
 
 

@@ -72,7 +72,7 @@ from topiarist.drift.storage import Storage, is_remote, to_local_path
 from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, LiveCluster, Part, encode_line
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
-from topiarist.text import printable_path
+from topiarist.text import printable, printable_path
 
 # The Spark job behind a drift report: ``drift.task.work`` on executors, and a report from its results.
 #
@@ -332,7 +332,8 @@ class SparkSnapshotInventory(SnapshotInventory):
         for row in heads:
             # Spark returns the file as a percent-encoded URI.
             file = given.get(to_uri(to_local_path(row.file))) or given.get(unquote(row.file), row.file)
-            yield file, parse_header(printable_path(file), row.text.encode())
+            place = f": cluster {printable(str(row.cluster))}"
+            yield file, parse_header(printable_path(file), row.text.encode(), place)
 
     def _read_tables(self, files: Iterable[str]) -> DataFrame:
         """Return all rows of some files of tables, each with the URI of its file."""

@@ -173,6 +173,18 @@ def test_a_column_of_another_type_is_named(place: Place) -> None:
         open_inventory(place, STORE)
 
 
+def test_a_first_row_of_a_table_is_named_by_its_cluster(place: Place) -> None:
+    """A table has the snapshots of many clusters, and no lines."""
+    write_table(place, place.store / "all.parquet", "us", "eu")
+    (file,) = (place.store / "all.parquet").glob("part-*")
+    rows = [row | {"takenAt": "?"} if row["cluster"] == "eu" else row for row in pq.read_table(file).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(file)), file)
+    found = open_inventory(place, STORE)
+    (row,) = found.unused_input.invalid_rows
+    assert row.message.startswith(f"{row.file}: cluster eu: takenAt: found")
+    assert f"{row.file} is unusable: cluster eu: takenAt: found" in found.describe_missing("eu")
+
+
 def test_a_large_table_is_not_read_for_its_end(place: Place, tmp_path: Path) -> None:
     """Only the last bytes of a local file are read."""
     (tmp_path / "tables").mkdir()
