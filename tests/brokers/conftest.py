@@ -27,6 +27,7 @@ from brokers.shared_clusters import (
     secured_cluster,
     security_files,
 )
+from support.kafka import releases
 from support.kafka.cleaning import SharedCluster
 from support.kafka.clients import Clients, ConfigParser
 from support.kafka.cluster import Cluster
@@ -40,7 +41,7 @@ from support.soak import SOAK
 
 RELEASES = tuple(os.environ.get("TOPIARIST_KAFKA", "3.9.2 2.4.1").split())
 
-KRAFT_RELEASES = tuple(os.environ.get("TOPIARIST_KAFKA_KRAFT", "4.4.0").split())
+KRAFT_RELEASES = tuple(os.environ.get("TOPIARIST_KAFKA_KRAFT", releases.NEWEST).split())
 
 ONE_RELEASE_FILES = frozenset(
     {"test_automatic_creation.py", "test_describe.py", "test_move_faults.py", "test_moves.py", "test_wait.py"}

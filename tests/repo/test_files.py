@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from support.checkout import ROOT
+from support.kafka import jars, releases
+from topiarist.kafka.types import MAX_KAFKA_VERSION, format_version
 
 HOSTS = {
     "topiarist.dev",
@@ -113,6 +115,14 @@ def test_the_licence_is_the_apache_licence(texts: dict[str, str]) -> None:
         hashlib.sha256(text.encode()).hexdigest() == "0ffddef9e48f8a09aed5caf2d44f7ba1c1be2d9b8e0a6f693b1635b2d5566645"
     )
     assert "APPENDIX: How to apply the Apache License to your work." in text
+
+
+def test_the_newest_kafka_has_brokers(texts: dict[str, str]) -> None:
+    """A new version of Kafka is tried on real brokers, and as such the brokers in memory answer."""
+    assert releases.RELEASES[releases.NEWEST].version == MAX_KAFKA_VERSION
+    assert releases.NEWEST.startswith(f"{format_version(MAX_KAFKA_VERSION)}.")
+    assert jars.RELEASES[-1] == releases.NEWEST
+    assert re.findall(r"^KRAFT_RELEASES \?= (\S+)", texts["Makefile"], re.MULTILINE) == [releases.NEWEST]
 
 
 def test_the_makefile_lists_every_target(texts: dict[str, str]) -> None:

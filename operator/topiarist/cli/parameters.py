@@ -357,8 +357,8 @@ def apply_project(ctx: click.Context, given: str | None) -> None:
         return
     if project is None:
         return
-    ctx.meta[_META_KEY] = project
     used = [name for name in _choose_values(ctx, project) if name]
+    ctx.meta[_META_KEY] = project if used else None
     if verbosity > 0:
         fields = f" ({', '.join(used)})" if used else ", which gives nothing to this run"
         terminal.log(f"project file: {project.file.name}{fields}")

@@ -302,7 +302,7 @@ def make_layout(stream: TextIO, settings: Settings) -> TextLayout:
     context = click.get_current_context(silent=True)
     use_color = context.color if context else None
     if use_color is None:
-        use_color = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        use_color = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     columns = terminal_columns(stream)
     width = 80 if columns is None else min(columns, _MAX_WIDTH)
     spare_width = None if columns is None else columns - width

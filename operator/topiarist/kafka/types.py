@@ -3,14 +3,17 @@
 To support a new Kafka version, such as 4.5:
 
 1. Add a row to ``METADATA_LEVELS``, with the first level of ``metadata.version`` that is for production in this
-   version (class MetadataVersion in Kafka's source). Brokers of a version without a row count as the version before.
+   version (class MetadataVersion in Kafka's source), and its levels to ``LEVELS`` in
+   ``tests/unit/adapters/kafka_admin/read/test_sync.py``. Brokers of a version without a row count as the one before.
 2. Add its topic configs, and those that it drops: the recipe is in ``kafka/config_table.py``. A version without any
-   change of configs needs only its row in ``tests/unit/kafka/test_config_table.py``.
+   change of configs needs only its row in ``tests/unit/kafka/test_config_table.py``, and ``test_config_rules.py`` there
+   shows it beside the version before.
 3. Run ``make generate``, which writes the version to ``schemas/cluster.json``, the resource definitions and the pages,
    and ``make golden`` for the messages that list the versions, then ``make check``. The help of the options follows by
    itself.
-4. Set ``NEWEST`` in ``tests/support/kafka/releases.py``, and run ``make test-kafka``: it compares the brokers in memory
-   and topiarist's rules with real ones.
+4. Add a release of it to ``RELEASES`` in ``tests/support/kafka/jars.py``, and pin its jars (``tools/kafka_jars.py``).
+   Set ``NEWEST`` and its row in ``releases.py`` there, and ``KRAFT_RELEASES`` in the Makefile. Run ``make test-kafka``:
+   it compares the brokers in memory and topiarist's rules with real ones.
 5. Name it where pages name the newest version in prose: ``git grep "to 4\\.4"``.
 """
 

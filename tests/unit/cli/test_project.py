@@ -283,6 +283,15 @@ def test_a_path_does_not_lead_out_of_the_repository(
     assert params("validate")["paths"] == (path,)
 
 
+def test_a_project_file_that_gives_nothing_is_not_the_cause(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error of a run names the project file only if its values are a part of the run."""
+    (repository / "topiarist.yaml").write_text("# nothing yet\n")
+    assert run(["validate"]) == 2
+    assert "--project none" not in capsys.readouterr().err
+
+
 def test_a_name_of_standard_input_is_a_file(repository: Path) -> None:
     """A file with the name ``-`` is a file, and not standard input."""
     (repository / "-").write_text(TOPIC)

@@ -30,6 +30,19 @@ def test_tables_get_the_columns_that_text_leaves(
     assert (layout.width, layout.spare_width, layout.table_width) == (width, spare_width, columns)
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "use_color"), [("NO_COLOR", "0", False), ("NO_COLOR", "", True), ("TERM", "dumb", False)]
+)
+def test_the_environment_turns_color_off(
+    variable: str, value: str, use_color: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NO_COLOR counts with any value but the empty one, as no-color.org says."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv(variable, value)
+    assert terminal.make_layout(_Stream(is_terminal=True), Settings()).use_color is use_color
+
+
 def test_text_for_programs_does_not_depend_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a terminal text has 80 columns, and no limit for a word."""
     monkeypatch.setenv("COLUMNS", "200")

@@ -206,7 +206,7 @@ def wrap(text: str, width: int, spare_width: int | None = 0) -> list[str]:
             line = joined
             continue
         if line:
-            lines.append(line)
+            lines.append(line.rstrip())
         end = len(word) if spare_width is None else width + spare_width
         while len(word) > end:
             lines.append(word[:end])

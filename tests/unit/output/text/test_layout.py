@@ -62,6 +62,7 @@ def test_wrapping_breaks_at_spaces() -> None:
     assert wrap("abcdefghij kl", 4) == ["abcd", "efgh", "ij", "kl"]
     assert wrap("", 10) == [""]
     assert wrap("four four ", 4) == ["four", "four"]
+    assert wrap("two  blanks", 8) == ["two", "blanks"]
 
 
 @pytest.mark.parametrize(

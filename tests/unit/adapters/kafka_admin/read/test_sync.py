@@ -25,7 +25,7 @@ from topiarist.adapters.kafka_admin.read.sync import (
     sync_to_read,
 )
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import ClusterMode, KafkaVersion
+from topiarist.kafka.types import MAX_KAFKA_VERSION, ClusterMode, KafkaVersion
 from topiarist.model.state import GIVEN, Support
 from unit.adapters.kafka_admin.scripted_session import (
     LOST,
@@ -321,7 +321,7 @@ def test_migration_readiness() -> None:
 LEVELS: list[tuple[int, KafkaVersion]] = [
     *((0, (2, 8)), (1, (3, 0)), (6, (3, 0)), (7, (3, 3)), (8, (3, 4)), (9, (3, 5)), (11, (3, 5)), (12, (3, 6))),
     *((14, (3, 6)), (15, (3, 7)), (19, (3, 7)), (20, (3, 8)), (21, (3, 9)), (22, (4, 0)), (25, (4, 0)), (26, (4, 1))),
-    *((27, (4, 1)), (28, (4, 2)), (29, (4, 2)), (30, (4, 3)), (31, (4, 4)), (99, (4, 4))),
+    *((27, (4, 1)), (28, (4, 2)), (29, (4, 2)), (30, (4, 3)), (31, (4, 4)), (99, MAX_KAFKA_VERSION)),
 ]
 """The levels of ``metadata.version`` in Kafka's source, ``MetadataVersion``."""
 
