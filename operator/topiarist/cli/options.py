@@ -157,6 +157,8 @@ def _pattern_option(name: str, help_text: str) -> Callable[[F], F]:
 class SecondsRange(click.FloatRange):
     """A time in seconds that is a number: no time ever passes "nan", and a wait until "inf" has no end."""
 
+    name = "number of seconds"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the value. Raises ``click.BadParameter`` also for what is no finite number."""
         found = super().convert(value, param, ctx)

@@ -230,6 +230,12 @@ class NonBlankOption(click.Option):
             raise click.UsageError(f"{self.envvar} is set, but empty: unset it, or give it a value", ctx)
         return super().resolve_envvar_value(ctx)
 
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Return the name for an error of the value: that of the variable, if the value is from the environment."""
+        source = ctx.get_parameter_source(self.name) if ctx and self.name else None
+        is_variable = source is ParameterSource.ENVIRONMENT and isinstance(self.envvar, str)
+        return f"'{self.envvar}'" if is_variable else super().get_error_hint(ctx)
+
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Convert the value to the option's type.
 

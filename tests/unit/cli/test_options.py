@@ -181,7 +181,7 @@ def test_an_allowance_names_topics_or_all(
     assert "Invalid value for '--allow-risk'" in capsys.readouterr().err
     monkeypatch.setenv("TOPIARIST_ALLOW_RISK", value.replace("a b", "a,"))
     assert run(["apply", "topics", "--yes"]) == Exit.USAGE
-    assert "Invalid value for '--allow-risk'" in capsys.readouterr().err
+    assert "Invalid value for 'TOPIARIST_ALLOW_RISK'" in capsys.readouterr().err
 
 
 def test_an_allowance_without_topics_covers_none() -> None:
@@ -319,6 +319,24 @@ def test_an_option_without_effect_is_a_usage_error(
     """An option that another one needs is not ignored: a run would not wait although its time limit is given."""
     assert run(list(words)) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("TOPIARIST_WAIT", "maybe", "'maybe' is not a valid boolean"),
+        ("TOPIARIST_CONNECT_TIMEOUT", "abc", "'abc' is not a valid number of seconds"),
+        ("TOPIARIST_DRAIN_BROKERS", "b1", 'found "b1", wanted broker ids'),
+        ("TOPIARIST_SNAPSHOT", "-", 'found "-", wanted a file or a folder'),
+    ],
+)
+def test_an_error_names_the_variable_that_gave_the_value(
+    variable: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who did not give an option would search the command line for it."""
+    monkeypatch.setenv(variable, value)
+    assert run(["describe" if variable == "TOPIARIST_SNAPSHOT" else "apply", "topics"]) == 2
+    assert f"Invalid value for '{variable}': {message}" in capsys.readouterr().err
 
 
 def test_a_variable_without_effect_is_no_error(

@@ -47,6 +47,7 @@ from topiarist.model.spec import (
 )
 from topiarist.model.usage import DAY_S, DeletionCheck, GroupNames, UsageSettings
 from topiarist.schema import check
+from topiarist.schema.load import load_schema
 
 MIB = 1 << 20
 
@@ -350,6 +351,12 @@ def parsed(**spec: Any) -> ClusterSpec:
 def in_file(file: str, path: str) -> SecretReference:
     """Return the reference to a file beside the manifest."""
     return SecretReference(f"git/{file}", "", Location(f"git/prod.yaml#spec.kafka.{path}.file"))
+
+
+def test_the_schema_has_every_mechanism_of_a_login() -> None:
+    """A mechanism that only one of both has could not be given, or would end a run with a traceback."""
+    kafka = load_schema("Cluster")["properties"]["spec"]["properties"]["kafka"]["properties"]
+    assert set(kafka["sasl"]["properties"]["mechanism"]["enum"]) == {each.value for each in SaslMechanism}
 
 
 def test_everything_about_the_brokers() -> None:
