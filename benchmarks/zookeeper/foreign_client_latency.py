@@ -23,6 +23,7 @@ from kazoo.client import KazooClient
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.adapters.zookeeper.codec import topics
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.planning.planner import make_plan
@@ -69,7 +70,7 @@ def make_create_work(connect: str, prefix: int) -> Callable[[], object]:
     """Return a function that creates new topics with topiarist."""
 
     def work() -> None:
-        with ZooKeeperCluster(connect, owner="default") as cluster:
+        with ZooKeeperCluster(ZooKeeperAccess(connect), owner="default") as cluster:
             wanted = make_specs((prefix + 1) * CREATES)[prefix * CREATES :]
             apply_seconds(cluster, make_plan(cluster.read(), ClusterSpec(), wanted, RunOptions()))
 

@@ -17,6 +17,7 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveProgress, MoveSettings
 from topiarist.model.plan import RunOptions
 from topiarist.model.spec import ClusterSpec
@@ -66,7 +67,7 @@ def _apply(connect: str, names: list[str], on_poll: Callable[[], None], stop: Ca
             on_poll()
 
     specs = [spec(name, _DRAINING, partitions=len(_LISTS), replicationFactor=2) for name in names]
-    with ZooKeeperCluster(connect, owner="default") as cluster:
+    with ZooKeeperCluster(ZooKeeperAccess(connect), owner="default") as cluster:
         plan = read_and_plan(cluster, _DRAINING, specs, RunOptions(adopt=("*",)))
         options = MoveOptions(_DRAINING.moves, on_progress=on_progress)
         report = apply_plan(cluster, plan, stop=stop, move_options=options)

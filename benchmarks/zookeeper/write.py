@@ -22,6 +22,7 @@ from topiarist.adapters.zookeeper.codec import paths, topics
 from topiarist.adapters.zookeeper.codec.topics import encode_config
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan, RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
@@ -77,7 +78,7 @@ def _measure_round(server: EmbeddedZooKeeper, number: int) -> tuple[float, float
     """Return the seconds of the transactions, the config updates and the plain creates."""
     with (
         clusters.seeded_cluster(server, f"round{number}", 0) as connect,
-        ZooKeeperCluster(connect, owner="default") as cluster,
+        ZooKeeperCluster(ZooKeeperAccess(connect), owner="default") as cluster,
     ):
         run = RunOptions()
         made = apply_seconds(cluster, make_plan(cluster.read(), ClusterSpec(), make_specs(CREATES), run))

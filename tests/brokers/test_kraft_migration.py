@@ -24,6 +24,7 @@ from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Exit, Reason
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import TopicPlan
 from topiarist.reconcile import apply_plan
@@ -174,7 +175,7 @@ def begin_anew(bed: KafkaFixture, quorum: Quorum) -> None:
             kafka.wait(quorum.is_controller, "the quorum to take over in the middle of a run")
 
     specs = [topic_spec(name, partitions=1, replicationFactor=1) for name in RUSHED]
-    with ZooKeeperCluster(kafka.connect, owner="default") as port:
+    with ZooKeeperCluster(ZooKeeperAccess(kafka.connect), owner="default") as port:
         found = apply_plan(port, plan_specs(port, *specs), stop=lambda: False, on_outcome=migrate)
     assert found.error is not None
     assert found.error.reason is Reason.KRAFT_CONTROLLER

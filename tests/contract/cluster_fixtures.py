@@ -18,6 +18,7 @@ from topiarist.adapters.devcluster.seed import Topic, config_bytes
 from topiarist.adapters.own_values import encode_batch
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.moves import BatchRecord, ClearedMoves
 from topiarist.model.state import ClusterState, TopicState
 from topiarist.ports import Cluster, PartitionInspector, ProgressSource
@@ -156,7 +157,9 @@ class ZooKeeperClusterFixture:
 
     def open(self) -> ClusterPorts:
         """Return the ports of a new session."""
-        return self._stack.enter_context(ZooKeeperCluster(self._playground.connect, owner="default", lock_timeout=5))
+        return self._stack.enter_context(
+            ZooKeeperCluster(ZooKeeperAccess(self._playground.connect), owner="default", lock_timeout=5)
+        )
 
     def create_topic(self, name: str, replicas: tuple[Replicas, ...], config: dict[str, str]) -> None:
         """Create the topic as Kafka's tools do; the simulated controller initializes it."""

@@ -32,6 +32,7 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveProgress, MoveSettings
 from topiarist.model.outcome import ReconcileReport, Result
 from topiarist.model.state import Freeze
@@ -163,7 +164,7 @@ def test_m28_a_user_changes_the_topic_in_the_middle(moving: MovingCluster) -> No
 
     assert outcome_of(moving.apply(plan, on_progress=OnceInFlight(change))).result is Result.DONE
     assert moving.read("/config/topics/orders")["config"] == {"segment.ms": "7"}
-    with ZooKeeperCluster(moving.kafka.connect, owner="default") as cluster:
+    with ZooKeeperCluster(ZooKeeperAccess(moving.kafka.connect), owner="default") as cluster:
         assert cluster.read().topics["orders"].modified_externally
 
 
@@ -184,7 +185,7 @@ def test_m30_a_freeze_during_a_batch(moving: MovingCluster, batch: int) -> None:
     moving.lag()
 
     def freeze() -> None:
-        with ZooKeeperCluster(moving.kafka.connect, owner="default") as cluster:
+        with ZooKeeperCluster(ZooKeeperAccess(moving.kafka.connect), owner="default") as cluster:
             cluster.set_freeze(Freeze("night", "me", "2026-01-01T00:00:00Z"), by="me", force=True)
         moving.catch_up()
 
@@ -199,7 +200,7 @@ def test_m30_a_freeze_during_a_batch(moving: MovingCluster, batch: int) -> None:
     assert outcome_of(report).result is Result.PENDING
     assert f"{2 * batch} of 5 partitions moved" in outcome_of(report).message
     assert moving.client.exists(REQUEST) is None
-    with ZooKeeperCluster(moving.kafka.connect, owner="default") as cluster:
+    with ZooKeeperCluster(ZooKeeperAccess(moving.kafka.connect), owner="default") as cluster:
         cluster.set_freeze(None, by="me", force=True)
     assert outcome_of(moving.apply(moving.plan())).result is Result.DONE
     assert moving.problems(plan) == []
@@ -227,7 +228,7 @@ def test_m31_another_owner_between_the_batches(zookeeper: EmbeddedZooKeeper) -> 
     with moving_cluster(zookeeper.connect, Topic("orders", LISTS, {}), Topic("theirs", LISTS, {})) as kafka:
         settings = replace(SETTINGS, throttle=3 * RATE)
         theirs = replace(DRAINING, moves=settings)
-        with ZooKeeperCluster(kafka.kafka.connect, owner="theirs") as cluster:
+        with ZooKeeperCluster(ZooKeeperAccess(kafka.kafka.connect), owner="theirs") as cluster:
             options = replace(scene.ADOPT, owner="theirs")
             plan = read_and_plan(cluster, theirs, (scene.topic("theirs", on=theirs),), options)
             kafka.lag()
@@ -243,7 +244,7 @@ def test_m31_another_owner_between_the_batches(zookeeper: EmbeddedZooKeeper) -> 
 
         assert outcome_of(kafka.apply(ours, on_progress=on_progress)).result is Result.DONE
         assert seen[0] == {str(3 * RATE)}
-        with ZooKeeperCluster(kafka.kafka.connect, owner="theirs") as cluster:
+        with ZooKeeperCluster(ZooKeeperAccess(kafka.kafka.connect), owner="theirs") as cluster:
             report = apply_plan(cluster, plan, stop=lambda: False, move_options=MoveOptions(settings))
         assert outcome_of(report, "theirs").result is Result.DONE
         assert kafka.problems(plan) == kafka.problems(ours) == []

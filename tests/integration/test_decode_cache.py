@@ -18,6 +18,7 @@ from topiarist.adapters.zookeeper.codec import topics
 from topiarist.adapters.zookeeper.connection.session import Session, open_session
 from topiarist.adapters.zookeeper.read.cluster_metadata import DecodeCache
 from topiarist.adapters.zookeeper.read.state import read_state
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.state import ClusterState
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
@@ -99,7 +100,7 @@ def test_a_topic_that_is_made_again_is_another(session: Session, client: KazooCl
 
 def test_requests_are_counted_by_operation_and_result(cluster: SimulatedKafka) -> None:
     """The metrics count the requests of repeated reads to ZooKeeper by operation and result."""
-    with ZooKeeperCluster(cluster.connect, owner="default").enable_decode_cache() as port:
+    with ZooKeeperCluster(ZooKeeperAccess(cluster.connect), owner="default").enable_decode_cache() as port:
         port.read()
         before = dict(port.requests)
         assert before["multiRead", "ok"] > 0

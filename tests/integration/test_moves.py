@@ -17,6 +17,7 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveProgress, MoveSettings
 from topiarist.model.plan import RunOptions
 from topiarist.ports import MoveOptions
@@ -41,7 +42,7 @@ def test_a_poll_of_ten_topics_is_two_requests(cluster: SimulatedKafka) -> None:
                 polls.append(proxy.requests)
 
         specs = [spec(name, DRAINING, partitions=len(POLLED_LISTS), replicationFactor=2) for name in names]
-        with ZooKeeperCluster(proxy.through(cluster.connect), owner="default") as connected:
+        with ZooKeeperCluster(ZooKeeperAccess(proxy.through(cluster.connect)), owner="default") as connected:
             plan = read_and_plan(connected, DRAINING, specs, RunOptions(adopt=("*",)))
             options = MoveOptions(UNTHROTTLED, on_progress=on_progress)
             report = apply_plan(connected, plan, stop=lambda: len(polls) == 4, move_options=options)

@@ -24,6 +24,7 @@ from topiarist.kubernetes.reconciler import PlanCache, ReconcileResult, SyncStat
 from topiarist.kubernetes.resources import Resource
 from topiarist.kubernetes.status_writer import cluster_status
 from topiarist.kubernetes.topic_status import topic_status
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.state import Freeze
 
 MOVES = {"allow": ["Drain"], "throttle": "1MiB", "batch": {"partitions": 2}}
@@ -88,7 +89,7 @@ def passes(cluster: SimulatedKafka) -> Iterator[Passes]:
     cluster.moves_replicas = True
     cluster.lagging_brokers = set(cluster.brokers)
     cluster.add_topics(Topic("orders", LISTS, {}))
-    with ZooKeeperCluster(cluster.connect, owner="k8s/shop/topiarist") as port:
+    with ZooKeeperCluster(ZooKeeperAccess(cluster.connect), owner="k8s/shop/topiarist") as port:
         yield Passes(cluster, port.enable_decode_cache())
 
 

@@ -19,6 +19,7 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_snapshot
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason
+from topiarist.model.access import ZooKeeperAccess
 
 AGE = re.compile(
     r"read from (\S+): (the oldest )?taken \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, (~?[\d.]+ (seconds?|ms|minutes?)) ago\n"
@@ -168,7 +169,7 @@ def test_what_is_read_of_a_real_cluster_comes_back_equal(chroot: str, tmp_path: 
             client.create(path, text.encode(), makepath=True)
     client.stop()
     client.close()
-    with ZooKeeperCluster(cluster.connect, owner="default") as port:
+    with ZooKeeperCluster(ZooKeeperAccess(cluster.connect), owner="default") as port:
         state = port.read()
     seen = (
         state.write_block.reason,

@@ -11,6 +11,7 @@ from support.zookeeper.proxy import Connection, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan
 from topiarist.reconcile import apply_plan
@@ -62,7 +63,7 @@ def connect_cluster(
     connect: str, *, lock_timeout: float = 5.0, max_buffer: int = 1_048_575
 ) -> Iterator[ZooKeeperCluster]:
     """Open a separate session, as a run does."""
-    with ZooKeeperCluster(connect, owner="default", lock_timeout=lock_timeout, jute_max_buffer=max_buffer) as cluster:
+    with ZooKeeperCluster(ZooKeeperAccess(connect, max_buffer), owner="default", lock_timeout=lock_timeout) as cluster:
         yield cluster
 
 

@@ -102,7 +102,7 @@ class MemoryCluster(SnapshotCluster):
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of the topics; an applied change is complete at once."""
-        return {name: build_topic_progress(self.state, name, partitions) for name, partitions in topics.items()}
+        return {name: poll_topic(self.state, name, partitions) for name, partitions in topics.items()}
 
     def _apply_topic(self, plan: Plan, topic: TopicPlan, guard: WriteGuard = write_all) -> Outcome:
         if self.state.write_block.reason:
@@ -199,3 +199,22 @@ class Gate:
 
     def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
         """Ignore the outcome."""
+
+
+def poll_topic(state: ClusterState, name: str, partitions: Collection[int]) -> TopicProgress:
+    """Return the progress of a topic on a cluster with a controller that never lags.
+
+    A requested partition counts as initialized if at least one of its brokers is registered.
+    """
+    found, topic = build_topic_progress(state, name), state.topics.get(name)
+    if topic is None or not partitions:
+        return found
+    replicas = dict(zip(topic.partition_ids, topic.replicas, strict=True))
+    registered = {broker.id for broker in state.brokers}
+    return found._replace(
+        replicas=replicas,
+        initialized=frozenset(each for each in partitions if registered.intersection(replicas.get(each, ()))),
+        record_stale=topic.record is not None and not topic.record_valid,
+        has_controller=state.controller is not None,
+        topic_id=topic.topic_id,
+    )

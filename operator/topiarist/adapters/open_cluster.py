@@ -41,20 +41,12 @@ def open_cluster(
     in time, ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails.
     """
     match spec.access:
-        case ZooKeeperAccess(connect, jute_max_buffer, credentials):
+        case ZooKeeperAccess() as access:
             from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 
-            return ZooKeeperCluster(
-                connect,
-                owner=owner,
-                jute_max_buffer=jute_max_buffer,
-                connect_timeout=connect_timeout,
-                lock_timeout=lock_timeout,
-                credentials=credentials,
-            )
+            return ZooKeeperCluster(access, owner=owner, connect_timeout=connect_timeout, lock_timeout=lock_timeout)
         case KafkaAccess() as access:
-            open_session = load_kafka_cluster()
-            return open_session(
+            return load_kafka_cluster()(
                 access,
                 owner=owner,
                 connect_timeout=connect_timeout,
@@ -88,10 +80,7 @@ def _make_left_records_reader(spec: ClusterSpec, owner: str, timeout: float) -> 
     def read() -> LeftRecords:
         from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 
-        credentials = zookeeper.credentials
-        with ZooKeeperCluster(
-            zookeeper.connect, owner=owner, connect_timeout=timeout, credentials=credentials
-        ) as cluster:
+        with ZooKeeperCluster(zookeeper, owner=owner, connect_timeout=timeout) as cluster:
             return cluster.read_left_records()
 
     return read
@@ -139,12 +128,7 @@ class RecordsMove(Closable):
 
         self._cluster_id = spec.cluster_id
         self._zookeeper = ZooKeeperCluster(
-            spec.zookeeper.connect,
-            owner=owner,
-            jute_max_buffer=spec.zookeeper.jute_max_buffer,
-            connect_timeout=connect_timeout,
-            lock_timeout=lock_timeout,
-            credentials=spec.zookeeper.credentials,
+            spec.zookeeper, owner=owner, connect_timeout=connect_timeout, lock_timeout=lock_timeout
         )
         try:
             self._kafka = load_kafka_cluster()(

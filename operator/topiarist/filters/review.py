@@ -239,39 +239,30 @@ def find_move_issue(
     ``planned`` are the brokers that were registered when the plan was made. A broker that went offline since is a
     conflict, which ``planning.preconditions`` finds.
     """
-    return next(_find_move_issues(topic, change, cluster, state, planned), None)
-
-
-def _find_move_issues(
-    topic: TopicPlan, change: MoveReplicas, cluster: ClusterSpec, state: ClusterState, planned: Collection[int]
-) -> Iterator[Issue]:
     kinds = {kind for move in change.moves for kind in move.kinds}
     if forbidden := sorted(kind.value for kind in kinds - cluster.moves.allow):
         names = ", ".join(forbidden)
         message = f"spec.moves of the Cluster does not allow {names} moves"
-        yield Issue(Reason.MOVE_NOT_ALLOWED, message, hint=f"allow {names} in spec.moves of the Cluster")
+        return Issue(Reason.MOVE_NOT_ALLOWED, message, hint=f"allow {names} in spec.moves of the Cluster")
     if cluster.internal_owner(topic.topic) or cluster.is_protected(topic.topic):
         if not cluster.moves.protected:
             message = "belongs to other software, and spec.moves.protected of the Cluster is not true"
-            yield Issue(Reason.PROTECTED_TOPIC, message, hint="set spec.moves.protected: true in the Cluster")
-        elif not kinds <= KINDS_OF_PROTECTED_TOPICS:
+            return Issue(Reason.PROTECTED_TOPIC, message, hint="set spec.moves.protected: true in the Cluster")
+        if not kinds <= KINDS_OF_PROTECTED_TOPICS:
             message = "belongs to other software, which relies on its replicas: only Drain and Racks may move them"
-            yield Issue(Reason.PROTECTED_TOPIC, message, hint="make a new plan")
+            return Issue(Reason.PROTECTED_TOPIC, message, hint="make a new plan")
     added = {broker for move in change.moves for broker in move.added}
     if excluded := added & (cluster.exclude_brokers | cluster.drain_brokers):
         message = f"broker {_join(excluded)} takes no replicas (drainBrokers or excludeBrokers)"
-        yield Issue(Reason.EXCLUDED_BROKERS, message, hint="make a new plan")
+        return Issue(Reason.EXCLUDED_BROKERS, message, hint="make a new plan")
     if unknown := added.difference(planned):
         message = f"broker {_join(unknown)} was not registered when the plan was made"
-        yield Issue(Reason.UNKNOWN_BROKERS, message, hint="make a new plan")
-    if issue := find_missing_throttle(change, cluster.moves.throttle):
-        yield issue
-    if actual := state.topics.get(topic.topic):
-        config: Mapping[str, str] = config_after(actual.config, topic.changes)
-        rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
-        settings = rules.merge_dynamic_settings(state.broker_defaults)
-        if issue := find_low_replica_count(change, config, settings):
-            yield issue
+        return Issue(Reason.UNKNOWN_BROKERS, message, hint="make a new plan")
+    if (issue := find_missing_throttle(change, cluster.moves.throttle)) or topic.topic not in state.topics:
+        return issue
+    config: Mapping[str, str] = config_after(state.topics[topic.topic].config, topic.changes)
+    rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
+    return find_low_replica_count(change, config, rules.merge_dynamic_settings(state.broker_defaults))
 
 
 def _join(numbers: Collection[int] | Iterator[int]) -> str:

@@ -302,14 +302,10 @@ def _risk_digest(resource: Resource, cluster: str, plan: TopicPlan, changes: Ite
     return _topic_digest(resource, cluster, plan.record_before, [ALLOW_RISK, identity, what])
 
 
-def recreation_digest(resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
-    """Return the digest of the recreation of a topic that another client deleted."""
-    return _topic_digest(resource, cluster, record, [RECREATE, record and [record.owner, record.config_keys]])
-
-
-def ownership_digest(resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
-    """Return the digest of taking ownership from the owner in ``record``."""
-    return _topic_digest(resource, cluster, record, [TAKE_OWNERSHIP, record and record.owner])
+def consent_digest(annotation: str, resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
+    """Return the digest of the recreation of a topic that another client deleted, or of taking it from its owner."""
+    what = record and ([record.owner, record.config_keys] if annotation == RECREATE else record.owner)
+    return _topic_digest(resource, cluster, record, [annotation, what])
 
 
 def _is_granted(resource: Resource, annotation: str, digest: str) -> bool:

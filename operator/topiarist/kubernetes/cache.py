@@ -264,10 +264,7 @@ class Store:
     """
 
     def __init__(
-        self,
-        operator_namespace: str,
-        enqueue: Callable[[str, Resource | None], None],
-        operator_class: str = "",
+        self, operator_namespace: str, enqueue: Callable[[str, Resource | None], None], operator_class: str = ""
     ) -> None:
         self.operator_namespace = operator_namespace
         self.owner = ""

@@ -80,22 +80,14 @@ class PolicyCache:
         rule_filter = self._build_rule_filter(policies, spec, found)
         if not unreadable:
             return rule_filter
-        message, hint = (
-            f"Policy {unreadable[0]} cannot be read",
-            "correct or delete the Policy: until then nothing is changed",
-        )
-        issue = Issue(Reason.INVALID_MANIFEST, message, hint=hint)
+        hint = "correct or delete the Policy: until then nothing is changed"
+        issue = Issue(Reason.INVALID_MANIFEST, f"Policy {unreadable[0]} cannot be read", hint=hint)
         return lambda plan: filter_changes(plan, lambda topic, change: issue)
 
     def check_rules(self, policies: Sequence[Policy]) -> Sequence[str]:
         """Return the errors in the rules of all policies, including those that apply to no Cluster."""
-        return (
-            _format_diagnostics(
-                PolicyEvaluator(policies, resources.manifest_annotations, self._compile_rules(policies)).errors()
-            )
-            if policies
-            else []
-        )
+        rules = self._compile_rules(policies)
+        return _format_diagnostics(PolicyEvaluator(policies, resources.manifest_annotations, rules).errors())
 
     def _compile_rules(self, policies: Sequence[Policy]) -> RuleEvaluator:
         known = self._evaluator  # read once: other threads may replace it

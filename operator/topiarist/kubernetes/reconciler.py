@@ -396,7 +396,7 @@ def _run_options(request: ReconcileRequest, candidates: Mapping[str, Candidate],
                     request.cluster,
                     each.resource,
                     annotation,
-                    _CONSENT_DIGESTS[annotation](each.resource, request.cluster.name, state.record_of(topic)),
+                    approval.consent_digest(annotation, each.resource, request.cluster.name, state.record_of(topic)),
                 )
             )
         )
@@ -409,25 +409,20 @@ def _run_options(request: ReconcileRequest, candidates: Mapping[str, Candidate],
     )
 
 
-_CONSENT_DIGESTS = {approval.TAKE_OWNERSHIP: approval.ownership_digest, approval.RECREATE: approval.recreation_digest}
-
-_CONSENT_ANNOTATIONS = {Reason.NOT_OWNED: approval.TAKE_OWNERSHIP, Reason.DELETED_EXTERNALLY: approval.RECREATE}
-"""The annotation that allows a change that is refused for a reason."""
-
-_ALTERNATIVE_HINTS = {
-    Reason.NOT_OWNED: "leave it to its owner",
-    Reason.DELETED_EXTERNALLY: "delete the Topic to give it up",
+_CONSENTS = {
+    Reason.NOT_OWNED: (approval.TAKE_OWNERSHIP, "leave it to its owner"),
+    Reason.DELETED_EXTERNALLY: (approval.RECREATE, "delete the Topic to give it up"),
 }
+"""The annotation that allows a change that is refused for a reason, and what to do without it."""
 
 
 def _with_consent_hint(candidate: Candidate, plan: TopicPlan, refusal: Issue) -> Issue:
-    annotation = _CONSENT_ANNOTATIONS.get(refusal.reason)
-    if annotation is None:
+    if refusal.reason not in _CONSENTS:
         return refusal
+    annotation, alternative = _CONSENTS[refusal.reason]
     cluster, resource = candidate.spec.cluster, candidate.resource
-    digest = _CONSENT_DIGESTS[annotation](resource, cluster.name, plan.record_before)
-    instead = f"{_ALTERNATIVE_HINTS[refusal.reason]}; {approval.approval_hint(cluster, resource, annotation, digest)}"
-    return refusal._replace(hint=instead)
+    digest = approval.consent_digest(annotation, resource, cluster.name, plan.record_before)
+    return refusal._replace(hint=f"{alternative}; {approval.approval_hint(cluster, resource, annotation, digest)}")
 
 
 def _allows_in_use(candidate: Candidate, plan: Plan) -> bool:

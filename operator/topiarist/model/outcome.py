@@ -159,32 +159,15 @@ class ProgressState(Struct, frozen=True):
 FINISHED = ProgressState(final=True)
 
 
-def build_topic_progress(state: ClusterState, name: str, partitions: Collection[int] = ()) -> TopicProgress:
-    """Build the progress of a topic from a full ``ClusterState``, for a cluster with a controller that never lags.
-
-    A requested partition counts as initialized if at least one of its brokers is registered.
-    """
+def build_topic_progress(state: ClusterState, name: str) -> TopicProgress:
+    """Build the progress of a topic, as far as a full ``ClusterState`` shows it."""
     topic, marked = state.topics.get(name), name in state.pending_deletions
     if topic is None:
         return TopicProgress(None, marked)
     registered = {broker.id for broker in state.brokers}
     missing = {broker for replicas in topic.replicas for broker in replicas} - registered
-    found = TopicProgress(
-        topic.identity,
-        marked,
-        tuple(sorted(missing)),
-        bool(topic.reassigning_partitions) or name in state.reassigning_topics,
-    )
-    if not partitions:
-        return found
-    replicas = dict(zip(topic.partition_ids, topic.replicas, strict=True))
-    return found._replace(
-        replicas=replicas,
-        initialized=frozenset(each for each in partitions if registered.intersection(replicas.get(each, ()))),
-        record_stale=topic.record is not None and not topic.record_valid,
-        has_controller=state.controller is not None,
-        topic_id=topic.topic_id,
-    )
+    reassigning = bool(topic.reassigning_partitions) or name in state.reassigning_topics
+    return TopicProgress(topic.identity, marked, tuple(sorted(missing)), reassigning)
 
 
 def needs_controller(plan: TopicPlan) -> bool:

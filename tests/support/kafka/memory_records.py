@@ -78,10 +78,10 @@ class MemorySession(Offering):
 
     controller = any_broker
 
-    def leader(self, topic: str, partition: int = 0, patience: float = 0) -> Any:
+    def leader(self, topic: str) -> Any:
         return self
 
-    def coordinator(self, transactional_id: str, patience: float = 0) -> Any:
+    def coordinator(self, transactional_id: str) -> Any:
         return self
 
     def forget_lookups(self) -> None:
@@ -98,7 +98,7 @@ class MemorySession(Offering):
         """Return the metadata of some topics, with the request that a real session sends."""
         self._brokers: Any = {}
         self._leaders: Any = {}
-        self._keep_leaders = lambda topic: None
+        self._keep_leader = lambda topic: None
         return Session.read_metadata(self, names)  # type: ignore[arg-type]
 
     def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError:

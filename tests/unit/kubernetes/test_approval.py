@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from support.memory_cluster import MemoryCluster
 from support.plans import DATA_LOSS_RISK
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes import client
+from topiarist.kubernetes import approval, client
 from topiarist.kubernetes.approval import (
     HINT_ALLOW_RISK,
     MESSAGE_NO_MEMORY,
@@ -39,8 +40,6 @@ from topiarist.kubernetes.approval import (
     find_next_step,
     has_consented_changes,
     is_paused,
-    ownership_digest,
-    recreation_digest,
     step_time,
     withhold_early_steps,
     write_memory,
@@ -334,9 +333,10 @@ def test_a_consent_is_used_by_the_change_that_needed_it(fields: dict[str, Any], 
     assert has_consented_changes(TopicPlan("orders", **fields)) is needed
 
 
-@pytest.mark.parametrize("digest", [ownership_digest, recreation_digest])
-def test_a_digest_is_of_one_topic_in_one_state(digest: Callable[[Resource, str, OwnershipRecord | None], str]) -> None:
+@pytest.mark.parametrize("annotation", [approval.TAKE_OWNERSHIP, approval.RECREATE])
+def test_a_digest_is_of_one_topic_in_one_state(annotation: str) -> None:
     """A consent counts for one Topic, one cluster, one owner and one use: the digest of any other differs."""
+    digest = partial(approval.consent_digest, annotation)
     part = {"name": "prod", "state": "Synced", "consent": "sha256:0123456789abcdef"}
     same = resource_bodies.topic("orders", meta={"uid": "u"})
     used = replace(THEIRS, memory=OperatorMemory("sha256:0123456789abcdef"))

@@ -236,15 +236,4 @@ def test_a_sight_of_a_whole_cluster() -> None:
     moving = state(topic("orders", ((8, 9),), reassigning_partitions=(0,)))
     assert build_topic_progress(moving, "orders").reassigning
     assert build_topic_progress(cluster_state, "gone") == TopicProgress(None, True)
-    assert build_topic_progress(cluster_state, "none", (0,)) == TopicProgress(None, False)
-
-
-def test_a_sight_with_partitions_asked_about() -> None:
-    """The progress has all replica lists by partition. Requested partitions with a live replica are initialized."""
-    cluster_state = state(topic("orders", ((1, 9), (8, 9), (2, 1)), partition_ids=(0, 2, 5)), controller=None)
-    found = build_topic_progress(cluster_state, "orders", (0, 2, 3, 5))
-    assert found.replicas == {0: (1, 9), 2: (8, 9), 5: (2, 1)}
-    assert (set(found.initialized), found.record_stale, found.has_controller) == ({0, 5}, False, False)
-    stale = state(topic("orders", record_valid=False))
-    assert build_topic_progress(stale, "orders", (0,)).record_stale
-    assert not build_topic_progress(state(topic("orders", record=None)), "orders", (0,)).record_stale
+    assert build_topic_progress(cluster_state, "none") == TopicProgress(None, False)

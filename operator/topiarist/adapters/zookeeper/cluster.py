@@ -18,7 +18,7 @@ from topiarist.adapters.zookeeper.read.state import (
     read_state,
 )
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.access import ANONYMOUS, Credentials
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, Result, TopicProgress
 from topiarist.model.plan import Issue, Plan
@@ -44,24 +44,16 @@ T = TypeVar("T")
 class ZooKeeperCluster(Closable):
     """A session with one cluster. Use as a context manager, or call ``close``.
 
-    ``connect`` is ``host:port,host:port/chroot``; ``owner`` is stored in the lock znode; ``jute_max_buffer`` is the
-    smallest ``jute.maxbuffer`` of brokers and servers, in bytes; the timeouts are in seconds. Raises ``Unreachable`` if
-    no server answers in time, ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails.
+    ``owner`` is stored in the lock znode; the timeouts are in seconds. Raises ``Unreachable`` if no server answers in
+    time, ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails.
     """
 
     def __init__(
-        self,
-        connect: str,
-        *,
-        owner: str,
-        jute_max_buffer: int = 1_048_575,
-        connect_timeout: float = 10.0,
-        lock_timeout: float = 60.0,
-        credentials: Credentials = ANONYMOUS,
+        self, access: ZooKeeperAccess, *, owner: str, connect_timeout: float = 10.0, lock_timeout: float = 60.0
     ) -> None:
-        self._session = open_session(connect, connect_timeout, credentials)
+        self._session = open_session(access.connect, connect_timeout, access.credentials)
         self._owner = owner
-        self._jute_max_buffer = jute_max_buffer
+        self._jute_max_buffer = access.jute_max_buffer
         self._lock_timeout = lock_timeout
         self._decode_cache: DecodeCache | None = None
 

@@ -432,11 +432,6 @@ def _list_values(change: ChangeView) -> tuple[list[str], list[str]]:
     return before, after
 
 
-def _with_units(key: str, text: str | None) -> str:
-    """Return a config value as Kafka stores it, with its value in units for people if it has one."""
-    return BROKER_DEFAULT if text is None else with_units(key, text) or '""'
-
-
 def _shorten(lines: Sequence[str]) -> list[str]:
     """Return the first lines, and how many more there are."""
     left = len(lines) - _MAX_LINES
@@ -445,7 +440,9 @@ def _shorten(lines: Sequence[str]) -> list[str]:
 
 def _list_config(change: ChangeView) -> Iterator[list[str]]:
     for item in change.config:
-        before, after = (_with_units(item.key, text) for text in (item.before, item.after))
+        before, after = (
+            BROKER_DEFAULT if text is None else with_units(item.key, text) or '""' for text in (item.before, item.after)
+        )
         if change.is_creation:
             yield [item.key, "", after, "", "", ""]
         else:

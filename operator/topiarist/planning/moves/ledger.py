@@ -422,16 +422,35 @@ class ElectionLedger(OutcomeLedger):
 
     def judge(
         self,
+        partitions: Iterable[Partition],
+        read: Callable[[str], MovedTopic],
+        in_flight: Collection[Partition] = (),
+    ) -> Iterator[tuple[OpenElections, ElectionJudgement]]:
+        """Yield the open topics of these partitions, each with its judgement by ``judge_elections``.
+
+        ``read`` returns a topic as it is now, or raises ``TopiaristError``; ``in_flight`` are partitions that a request
+        names. Closes a topic that has a conflict or no election left; otherwise ``causes`` has why partitions cannot
+        be elected now.
+        """
+        for name, elections in self.find_left(partitions).items():
+            topic = self.open[name]
+            try:
+                current = read(name)
+            except TopiaristError as error:
+                self.close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
+                continue
+            requested = {partition for other, partition in in_flight if other == name}
+            if judgement := self._judge(topic, elections, current, requested):
+                yield topic, judgement
+
+    def _judge(
+        self,
         topic: OpenElections,
         elections: Iterable[LeaderChange],
         current: MovedTopic,
-        requested: Collection[int] = (),
+        requested: Collection[int],
     ) -> ElectionJudgement | None:
-        """Judge elections of a topic as ``judge_elections`` does, and count those that are done.
-
-        Closes the topic after its last election, and if it has a conflict. Returns None then; else ``causes`` has why
-        partitions cannot be elected now.
-        """
+        """Judge a topic, and count the elections that are done; None if it is closed."""
         judgement = judge_elections(elections, topic.plan, current, requested)
         if judgement.conflict:
             self.close(topic, Outcome(topic.plan.topic, Result.CONFLICT, Reason.STATE_CONFLICT, judgement.conflict))

@@ -184,11 +184,11 @@ class ScriptedSession:
         """Count the call."""
         self.forgotten += 1
 
-    def leader(self, topic: str, partition: int = 0, patience: float = 0) -> Any:
+    def leader(self, topic: str) -> Any:
         """Return the connection to the first broker."""
         return self.any_broker()
 
-    def coordinator(self, transactional_id: str, patience: float = 0) -> Any:
+    def coordinator(self, transactional_id: str) -> Any:
         """Return the connection to the second broker."""
         return self.broker(self.brokers[1])
 

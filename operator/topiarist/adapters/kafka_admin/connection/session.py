@@ -48,7 +48,6 @@ ANSWER_HEADER_BYTES = 4 + 1 + 4
 
 _Value = TypeVar("_Value")
 _Found = TypeVar("_Found", int, Connection)
-_Key = TypeVar("_Key")
 _Kept = tuple[int, float]  # the id of a broker, and the time at which it was found
 _LOOKUP_INTERVAL_S = 0.2
 _TRANSACTION, _KEYS_VERSION = 1, 4
@@ -113,7 +112,7 @@ class Session:
         self._reader: Address | None = None
         self._controller_id: int | None = None
         self._coordinators: dict[str, _Kept] = {}
-        self._leaders: dict[tuple[str, int], _Kept] = {}
+        self._leaders: dict[str, _Kept] = {}
 
     def any_broker(self) -> Connection:
         """Return the connection for reading, to the first broker that answers.
@@ -217,26 +216,26 @@ class Session:
         self._coordinators.clear()
         self._leaders.clear()
 
-    def coordinator(self, transactional_id: str, patience: float = LOOKUP_PATIENCE_S) -> Connection:
+    def coordinator(self, transactional_id: str) -> Connection:
         """Return the connection to the coordinator of a transactional id, as it was found until ``forget_lookups``.
 
-        One that is no longer the coordinator carries out nothing: it writes each state to its quorum first. Waits
-        ``patience`` seconds for one. Raises ``NoPermission`` and ``Unreachable``.
+        One that is no longer the coordinator carries out nothing: it writes each state to its quorum first. Waits some
+        time for one. Raises ``NoPermission`` and ``Unreachable``.
         """
         what = f"the coordinator of the transactional id {transactional_id}"
         return self._look_up_kept(
-            self._coordinators, transactional_id, lambda: self._find_coordinator(transactional_id), what, patience
+            self._coordinators, transactional_id, lambda: self._find_coordinator(transactional_id), what
         )
 
-    def leader(self, topic: str, partition: int = 0, patience: float = LOOKUP_PATIENCE_S) -> Connection:
-        """Return the connection to the leader of a partition, as metadata of the last seconds name it.
+    def leader(self, topic: str) -> Connection:
+        """Return the connection to the leader of partition 0 of a topic, as metadata of the last seconds name it.
 
-        Waits ``patience`` seconds for one, and for the topic. Raises ``NoPermission`` and ``Unreachable``.
+        Waits some time for one, and for the topic. Raises ``NoPermission`` and ``Unreachable``.
         """
-        key, what = (topic, partition), f"the leader of partition {partition} of {topic}"
-        if key in self._leaders and time.monotonic() >= self._leaders[key][1] + LEADER_AGE_S:
-            del self._leaders[key]
-        return self._look_up_kept(self._leaders, key, lambda: self._find_leader(topic, partition), what, patience)
+        if topic in self._leaders and time.monotonic() >= self._leaders[topic][1] + LEADER_AGE_S:
+            del self._leaders[topic]
+        what = f"the leader of partition 0 of {topic}"
+        return self._look_up_kept(self._leaders, topic, lambda: self._find_leader(topic), what)
 
     def read_metadata(self, names: Iterable[str] | None = None) -> Message:
         """Return the metadata of these topics (None: of all), and keep the addresses of the brokers.
@@ -249,7 +248,7 @@ class Session:
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         for each in answer.topics if names is not None else ():
             if not each.error_code:
-                self._keep_leaders(each)
+                self._keep_leader(each)
         return answer
 
     def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError:
@@ -268,13 +267,11 @@ class Session:
         self._others.clear()
         self._idle.clear()
 
-    def _keep_leaders(self, topic: Message) -> None:
-        now = time.monotonic()
-        for each in topic.partitions:
-            if each.leader_id >= 0:
-                self._leaders[topic.name, each.partition_index] = int(each.leader_id), now
-            else:
-                self._leaders.pop((topic.name, each.partition_index), None)
+    def _keep_leader(self, topic: Message) -> None:
+        leader = next((int(each.leader_id) for each in topic.partitions if each.partition_index == 0), -1)
+        self._leaders.pop(topic.name, None)
+        if leader >= 0:
+            self._leaders[topic.name] = leader, time.monotonic()
 
     def _find_coordinator(self, transactional_id: str) -> int | str:
         connection = self.any_broker()
@@ -297,12 +294,12 @@ class Session:
         right = f"Describe on the transactional id {transactional_id}"
         return self._retry_or_raise(found.error_code, what, right, found.error_message)
 
-    def _find_leader(self, topic: str, partition: int) -> int | str:
+    def _find_leader(self, topic: str) -> int | str:
         answer = self.read_metadata([topic])
         state = next((each for each in answer.topics if each.name == topic), None)
         if state is None:
             return "the answer does not have the topic"
-        found = next((each for each in state.partitions if each.partition_index == partition), None)
+        found = next((each for each in state.partitions if each.partition_index == 0), None)
         code = state.error_code or (found.error_code if found else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
         # A partition with a replica on an offline broker has an error code and a leader.
         if found and found.leader_id >= 0 and not state.error_code:
@@ -321,9 +318,7 @@ class Session:
         except Disconnected as error:
             return str(error)
 
-    def _look_up_kept(
-        self, kept: dict[_Key, _Kept], key: _Key, find: Callable[[], int | str], what: str, patience: float
-    ) -> Connection:
+    def _look_up_kept(self, kept: dict[str, _Kept], key: str, find: Callable[[], int | str], what: str) -> Connection:
         """Return the connection to the broker that is kept, or that ``find`` finds; keep one that can be reached."""
         known = kept.pop(key, None)
 
@@ -340,7 +335,7 @@ class Session:
                 kept[key] = broker
             return connection
 
-        return self._look_up(connect, what, patience)
+        return self._look_up(connect, what, LOOKUP_PATIENCE_S)
 
     def _look_up(self, find: Callable[[], _Found | str], what: str, patience: float) -> _Found:
         """Return what ``find`` finds; while it returns text, which is an error, call it again for some time."""

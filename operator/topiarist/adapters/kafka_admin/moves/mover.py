@@ -466,18 +466,9 @@ class Elector:
     def _judge(
         self, partitions: Iterable[Partition], known: Records
     ) -> Iterator[tuple[OpenElections, ElectionJudgement]]:
-        """Yield open topics with their judgements; close those that have a conflict or nothing left."""
-        elections = self._ledger.find_left(partitions)
-        look = self._reader.look(list(elections))
-        for name, wanted in elections.items():
-            topic = self._ledger.open[name]
-            try:
-                current = look.moved_topic(name, known.topics)
-            except TopiaristError as error:
-                self._ledger.close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
-                continue
-            if judgement := self._ledger.judge(topic, wanted, current):
-                yield topic, judgement
+        """Return open topics with their judgements; close those that have a conflict or nothing left."""
+        look = self._reader.look([*self._ledger.find_left(partitions)])
+        return self._ledger.judge(partitions, lambda name: look.moved_topic(name, known.topics))
 
     def _unfinished_outcome(self, topic: OpenElections) -> Outcome:
         name = topic.plan.topic

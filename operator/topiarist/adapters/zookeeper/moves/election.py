@@ -31,7 +31,7 @@ from topiarist.kafka.types import Broker
 from topiarist.model.moves import RequestedReassignment
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.gate import ElectionJudgement
+from topiarist.planning.moves.gate import ElectionJudgement, MovedTopic
 from topiarist.planning.moves.ledger import HINT_ELECT_AGAIN, ElectionLedger, OpenElections, Partition
 from topiarist.ports import MoveOptions
 from topiarist.throttle import sleep_unless_stopped
@@ -208,21 +208,13 @@ class Elector:
         requested: Iterable[RequestedReassignment] = (),
     ) -> tuple[batch_writer.JudgedZnodes, list[tuple[OpenElections, ElectionJudgement]]]:
         """Read and judge open topics; close those that have a conflict or nothing left."""
-        elections = self._ledger.find_left(partitions)
+        judged = batch_writer.read_judged(self._session, [*self._ledger.find_left(partitions)])
+
+        def read(name: str) -> MovedTopic:
+            return batch_writer.decode_moved_topic(judged.topics[name], brokers, {}, judged.states)
+
         in_flight = {(entry.topic, entry.partition) for entry in requested}
-        judged = batch_writer.read_judged(self._session, list(elections))
-        judgements = []
-        for name, wanted in elections.items():
-            topic = self._ledger.open[name]
-            try:
-                current = batch_writer.decode_moved_topic(judged.topics[name], brokers, {}, judged.states)
-            except TopiaristError as error:
-                self._ledger.close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
-                continue
-            requested_partitions = {each for other, each in in_flight if other == name}
-            if judgement := self._ledger.judge(topic, wanted, current, requested_partitions):
-                judgements.append((topic, judgement))
-        return judged, judgements
+        return judged, [*self._ledger.judge(partitions, read, in_flight)]
 
     def _judge_sent(self, partitions: tuple[Partition, ...], *, is_certain: bool) -> None:
         """Compare the leaders of partitions after their election; after a lost reply, request the rest again."""

@@ -310,19 +310,18 @@ def test_the_coordinator(session: Session, network: Network, version: int) -> No
 
 @pytest.mark.parametrize("answer", [*map(coordinator, (3, 5, 6, 14, 15, 16)), coordinator(key="else")])
 def test_a_coordinator_that_is_not_there_yet(session: Session, network: Network, clock: FakeTime, answer: Any) -> None:
-    """The lookup is repeated, for a minute at most or for the patience of the caller."""
+    """The lookup is repeated, for a minute at most."""
     network.script["FindCoordinator"] = [answer, coordinator()]
     session.coordinator("id")
     assert clock.slept == [0.2]
     network.script["FindCoordinator"] = answer
     session.forget_lookups()
-    for patience, seconds in (({}, 60), ({"patience": 2}, 2)):
-        clock.slept.clear()
-        with pytest.raises(TopiaristError, match=f"was not found within {seconds} s") as caught:
-            session.coordinator("id", **patience)
-        assert caught.value.reason is Reason.UNREACHABLE
-        assert "the coordinator of the transactional id id of Kafka" in caught.value.message
-        assert sum(clock.slept) == pytest.approx(seconds, abs=0.21)
+    clock.slept.clear()
+    with pytest.raises(TopiaristError, match="was not found within 60 s") as caught:
+        session.coordinator("id")
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert "the coordinator of the transactional id id of Kafka" in caught.value.message
+    assert sum(clock.slept) == pytest.approx(60, abs=0.21)
 
 
 @pytest.mark.parametrize(("code", "reason"), [(53, Reason.NO_PERMISSION), (42, Reason.UNREADABLE)])
@@ -340,7 +339,7 @@ def test_a_coordinator_that_is_refused(
 
 def test_lookups_are_kept(session: Session, network: Network, clock: FakeTime) -> None:
     """They are repeated when they are forgotten, when a broker is away, and a leader after some seconds."""
-    answer = with_topic(led(1, 3))
+    answer = with_topic(led(0, 3))
     answer.brokers.append(reply(node_id=7, host="seven", port=1, rack=None))
     network.script |= {"FindCoordinator": coordinator(), "Metadata": answer}
 
@@ -348,7 +347,7 @@ def test_lookups_are_kept(session: Session, network: Network, clock: FakeTime) -
         """Return the requests of both lookups."""
         network.sent.clear()
         session.coordinator("id")
-        session.leader("t", 1)
+        session.leader("t")
         return [name for _, name, _, _ in network.sent]
 
     both = ["FindCoordinator", "Metadata"]
@@ -359,22 +358,22 @@ def test_lookups_are_kept(session: Session, network: Network, clock: FakeTime) -
     assert (look_up(), look_up()) == (["Metadata"], [])
     for peer in network.opened:
         peer.close()
-    network.script |= {"Metadata": with_topic(led(1, 2))}
+    network.script |= {"Metadata": with_topic(led(0, 2))}
     network.errors = dict.fromkeys(("b3", "seven"), OSError(111, "refused"))
     with pytest.raises(TopiaristError, match="cannot be reached"):
-        session.coordinator("id", patience=0)
-    found: Any = session.leader("t", 1)
+        session.coordinator("id")
+    found: Any = session.leader("t")
     assert found.address[0] == "b2"
 
 
 def test_metadata_name_the_leaders(session: Session, network: Network) -> None:
     """A leader that an answer for its topic names is not looked up, and one that it does not name is."""
-    network.script["Metadata"] = [with_topic(led(1, 3)), with_topic(led(1, -1)), with_topic(led(1, 2))]
+    network.script["Metadata"] = [with_topic(led(0, 3)), with_topic(led(0, -1)), with_topic(led(0, 2))]
     session.read_metadata(["t"])
-    found: Any = session.leader("t", 1)
+    found: Any = session.leader("t")
     assert (found.address[0], len(network.sent)) == ("b3", 1)
     session.read_metadata(["t"])
-    found = session.leader("t", 1)
+    found = session.leader("t")
     assert (found.address[0], len(network.sent)) == ("b2", 3)
 
 
@@ -383,15 +382,15 @@ def test_the_age_of_a_leader_is_that_of_its_metadata(
     session: Session, network: Network, clock: FakeTime, age: float, is_asked: bool
 ) -> None:
     """A use of a leader does not make it newer, be it found by a lookup or by metadata that were read anyway."""
-    network.script["Metadata"] = with_topic(led(1, 3))
-    for find in (lambda: session.read_metadata(["t"]), lambda: session.leader("t", 1)):
+    network.script["Metadata"] = with_topic(led(0, 3))
+    for find in (lambda: session.read_metadata(["t"]), lambda: session.leader("t")):
         session.forget_lookups()
         find()
         clock.current += session_module.LEADER_AGE_S / 2
-        session.leader("t", 1)
+        session.leader("t")
         clock.current += session_module.LEADER_AGE_S / 2 + age
         network.sent.clear()
-        session.leader("t", 1)
+        session.leader("t")
         assert [name for _, name, _, _ in network.sent] == ["Metadata"] * is_asked
 
 
@@ -399,15 +398,15 @@ def test_a_leader_that_cannot_be_reached_is_looked_up_at_once(
     session: Session, network: Network, clock: FakeTime
 ) -> None:
     """A kept leader that is away is asked for again while it is new, and the one that follows it is kept."""
-    network.script["Metadata"] = with_topic(led(1, 3))
-    session.leader("t", 1)
+    network.script["Metadata"] = with_topic(led(0, 3))
+    session.leader("t")
     network.opened[-1].close()
     network.errors = {"b3": OSError(111, "refused")}
-    network.script["Metadata"] = with_topic(led(1, 2))
-    found: Any = session.leader("t", 1)
+    network.script["Metadata"] = with_topic(led(0, 2))
+    found: Any = session.leader("t")
     assert (found.address[0], clock.slept) == ("b2", [0.2])
     network.sent.clear()
-    assert session.leader("t", 1) is found
+    assert session.leader("t") is found
     assert network.sent == []
 
 
@@ -428,16 +427,16 @@ def led(number: int, leader: int, code: int = 0) -> Any:
 @pytest.mark.parametrize(
     ("answer", "host"),
     [
-        (with_topic(led(0, 2), led(1, 3)), "b3"),
-        (with_topic(led(1, 3, code=9)), "b3"),
-        (with_topic(led(1, 3, code=5)), "b3"),
-        (with_topic(led(1, 0)), "b0"),
+        (with_topic(led(1, 2), led(0, 3)), "b3"),
+        (with_topic(led(0, 3, code=9)), "b3"),
+        (with_topic(led(0, 3, code=5)), "b3"),
+        (with_topic(led(0, 0)), "b0"),
     ],
 )
 def test_the_leader(session: Session, network: Network, answer: Any, host: str) -> None:
     """An error code of the partition does not matter if there is a leader; zero is the id of a broker."""
     network.script["Metadata"] = answer
-    found: Any = session.leader("t", 1)
+    found: Any = session.leader("t")
     assert found.address[0] == host
     assert [each.name for each in network.sent[0][2].topics] == ["t"]
 
@@ -445,20 +444,23 @@ def test_the_leader(session: Session, network: Network, answer: Any, host: str) 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (with_topic(led(1, -1, code=5)), "LEADER_NOT_AVAILABLE (5)"),
-        (with_topic(led(1, -1)), "LEADER_NOT_AVAILABLE (5)"),
-        (with_topic(led(0, 1)), "UNKNOWN_TOPIC_OR_PARTITION (3)"),
-        (with_topic(led(1, 2), code=3), "UNKNOWN_TOPIC_OR_PARTITION (3)"),
-        (with_topic(led(1, 2), name="other"), "the answer does not have the topic"),
+        (with_topic(led(0, -1, code=5)), "LEADER_NOT_AVAILABLE (5)"),
+        (with_topic(led(0, -1)), "LEADER_NOT_AVAILABLE (5)"),
+        (with_topic(led(1, 1)), "UNKNOWN_TOPIC_OR_PARTITION (3)"),
+        (with_topic(led(0, 2), code=3), "UNKNOWN_TOPIC_OR_PARTITION (3)"),
+        (with_topic(led(0, 2), name="other"), "the answer does not have the topic"),
     ],
 )
-def test_a_leader_that_is_not_there_yet(session: Session, network: Network, answer: Any, words: str) -> None:
+def test_a_leader_that_is_not_there_yet(
+    session: Session, network: Network, clock: FakeTime, answer: Any, words: str
+) -> None:
     """The lookup is repeated, with the cause at its end."""
     network.script["Metadata"] = answer
     with pytest.raises(TopiaristError) as caught:
-        session.leader("t", 1, patience=1)
-    message = f"the leader of partition 1 of t of Kafka at {BOOTSTRAP} was not found within 1 s: {words}"
+        session.leader("t")
+    message = f"the leader of partition 0 of t of Kafka at {BOOTSTRAP} was not found within 60 s: {words}"
     assert (caught.value.reason, caught.value.message) == (Reason.UNREACHABLE, message)
+    assert clock.slept
 
 
 def test_a_leader_that_is_refused(session: Session, network: Network) -> None:
@@ -467,16 +469,6 @@ def test_a_leader_that_is_refused(session: Session, network: Network) -> None:
     with pytest.raises(TopiaristError, match="lacks Describe on the topic t") as caught:
         session.leader("t")
     assert caught.value.reason is Reason.NO_PERMISSION
-
-
-def test_a_leader_without_patience(session: Session, network: Network, clock: FakeTime) -> None:
-    """The lookup is done once; partition 0 and a minute are the defaults."""
-    network.script["Metadata"] = with_topic(led(0, -1))
-    with pytest.raises(TopiaristError):
-        session.leader("t", patience=0)
-    assert clock.slept == []
-    with pytest.raises(TopiaristError, match=r"partition 0 of t .* within 60 s"):
-        session.leader("t")
 
 
 @pytest.mark.parametrize(
