@@ -11,14 +11,12 @@ import json
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import RolledBackError, RuntimeInconsistency
-from kazoo.interfaces import IAsyncResult
 from kazoo.protocol.serialization import Create
 from kazoo.security import OPEN_ACL_UNSAFE
 
@@ -43,9 +41,7 @@ _PATHS = (
 )
 
 _TOPICS_PER_TRANSACTION = 25
-"""Topics in one transaction: seeds 10,000 in a second, and stays far below the size limit of a request."""
-
-_MAX_IN_FLIGHT = 8
+"""Topics in one transaction: far below the size limit of a request."""
 
 
 class Topic(NamedTuple):
@@ -111,11 +107,7 @@ def elect_controller(client: KazooClient, broker: int, version: KafkaVersion) ->
 
 
 def add_topics(client: KazooClient, topics: Iterable[Topic], version: KafkaVersion) -> None:
-    """Create topics, config znode first, with a topic id since Kafka 2.8.
-
-    Several transactions are in flight at once, for large clusters.
-    """
-    in_flight: deque[IAsyncResult] = deque()
+    """Create topics, config znode first, with a topic id since Kafka 2.8."""
     remaining = iter(topics)
     while batch := list(islice(remaining, _TOPICS_PER_TRANSACTION)):
         transaction = client.transaction()
@@ -124,11 +116,7 @@ def add_topics(client: KazooClient, topics: Iterable[Topic], version: KafkaVersi
             partitions = {str(partition): list(replicas) for partition, replicas in enumerate(topic.replicas)}
             transaction.create(f"/config/topics/{topic.name}", config_bytes(topic.config))
             transaction.create(f"/brokers/topics/{topic.name}", topic_bytes(partitions, identity))
-        in_flight.append(transaction.commit_async())
-        if len(in_flight) >= _MAX_IN_FLIGHT:
-            raise_first_error(in_flight.popleft().get())
-    for result in in_flight:
-        raise_first_error(result.get())
+        commit(transaction)
 
 
 def topic_bytes(partitions: Mapping[str, list[int]], topic_id: str | None) -> bytes:
@@ -162,27 +150,22 @@ def as_json(value: Mapping[str, Any]) -> bytes:
 
 
 def commit(transaction: TransactionRequest) -> None:
-    """Commit, and raise the error that made the transaction fail: kazoo returns errors in the result."""
-    raise_first_error(transaction.commit())
+    """Commit, and raise the error that made the transaction fail: kazoo returns errors in the result.
+
+    The other operations of a failed transaction have a ``RolledBackError`` or ``RuntimeInconsistency``.
+    """
+    errors = [result for result in transaction.commit() if isinstance(result, Exception)]
+    for error in errors:
+        if not isinstance(error, RolledBackError | RuntimeInconsistency):
+            raise error
+    if errors:
+        raise errors[0]
 
 
 def create_with_null_data(transaction: TransactionRequest, path: str) -> None:
     """Add the creation of a znode with null data, which kazoo's transaction API does not offer."""
     whole = transaction.client.chroot + path
     transaction.operations.append(Create(whole, None, OPEN_ACL_UNSAFE, 0))
-
-
-def raise_first_error(results: list[Any]) -> None:
-    """Raise the error that made a transaction fail, if any.
-
-    The other operations of a failed transaction have a ``RolledBackError`` or ``RuntimeInconsistency``.
-    """
-    errors = [result for result in results if isinstance(result, Exception)]
-    for error in errors:
-        if not isinstance(error, RolledBackError | RuntimeInconsistency):
-            raise error
-    if errors:
-        raise errors[0]
 
 
 def _timestamp_ms() -> str:

@@ -16,7 +16,7 @@ from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import ElectLeaders, Plan, TopicPlan
 from topiarist.model.state import PartitionState
 from topiarist.planning.moves import ledger as election_ledger
-from topiarist.planning.moves.gate import MovedTopic
+from topiarist.planning.moves.gate import ElectionJudgement, MovedTopic
 from topiarist.planning.moves.ledger import HINT_NOTHING_SENT, ElectionLedger, MoveLedger, fill_window, make_batches
 from topiarist.planning.moves.throttles import find_throttled_brokers, find_throttled_replicas
 from topiarist.planning.risk import assess_elections
@@ -140,6 +140,12 @@ def look(states: dict[int, PartitionState]) -> MovedTopic:
     return MovedTopic(BEFORE, {}, False, {broker.id: broker for broker in RACKLESS_BROKERS}, states)
 
 
+def judge(ledger: ElectionLedger, elections: list[LeaderChange], current: MovedTopic) -> ElectionJudgement | None:
+    """Return the judgement of elections of the topic as it is now; None if it is closed."""
+    partitions = [("orders", each.partition) for each in elections]
+    return next((found for _, found in ledger.judge(partitions, lambda _: current)), None)
+
+
 def test_requests_are_of_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request has at most ``MAX_PARTITIONS`` partitions, in order."""
     monkeypatch.setattr(election_ledger, "MAX_PARTITIONS", 1)
@@ -153,16 +159,15 @@ def test_a_topic_ends_with_its_last_election(sent: bool, result: Result) -> None
     """A leader that is elected is counted and never asked for again; the last one gives the outcome, once."""
     reports: list[MoveProgress] = []
     ledger = make_ledger(reports)
-    (orders,) = ledger.open.values()
     if sent:
         ledger.add_sent([("orders", 0)])
     half = {**ELECTED, 2: AWAY[2]}
-    judgement = ledger.judge(orders, [FIRST, LAST], look(half))
+    judgement = judge(ledger, [FIRST, LAST], look(half))
     assert judgement is not None
     assert judgement.ready == (LAST,)
     assert ledger.find_left([("orders", 2), ("orders", 0), ("other", 0)]) == {"orders": [LAST]}
     assert [*ledger.take_outcomes()] == []
-    assert ledger.judge(orders, [LAST], look(ELECTED)) is None
+    assert judge(ledger, [LAST], look(ELECTED)) is None
     assert [*ledger.take_outcomes()] == [Outcome("orders", result)]
     assert [*ledger.take_outcomes()] == []
     assert ledger.open == {}
@@ -174,8 +179,7 @@ def test_a_topic_ends_with_its_last_election(sent: bool, result: Result) -> None
 def test_a_conflict_closes_the_topic() -> None:
     """A topic that was deleted has a conflict, and nothing more of it is left."""
     ledger = make_ledger([])
-    (orders,) = ledger.open.values()
-    assert ledger.judge(orders, [FIRST, LAST], look(ELECTED)._replace(topic=None)) is None
+    assert judge(ledger, [FIRST, LAST], look(ELECTED)._replace(topic=None)) is None
     (outcome,) = ledger.take_outcomes()
     assert outcome.result is Result.CONFLICT
     assert ledger.find_left([("orders", 0)]) == {}
@@ -188,11 +192,11 @@ def test_what_is_left_has_a_cause() -> None:
     assert ledger.pending_outcome(orders, "the run was stopped").message == (
         "0 of 2 leaders elected: the run was stopped; run again"
     )
-    ledger.judge(orders, [FIRST], look({**AWAY, 0: PartitionState(2, (2,))}))
+    judge(ledger, [FIRST], look({**AWAY, 0: PartitionState(2, (2,))}))
     assert ledger.pending_outcome(orders, "").message == (
         "0 of 2 leaders elected: broker 1, the first replica of partition 0, is not in sync; run again"
     )
-    ledger.judge(orders, [FIRST], look({**AWAY, 0: ELECTED[0]}))
+    judge(ledger, [FIRST], look({**AWAY, 0: ELECTED[0]}))
     assert orders.causes == {}
     assert ledger.pending_outcome(orders, "why").message == "1 of 2 leaders elected: why; run again"
 

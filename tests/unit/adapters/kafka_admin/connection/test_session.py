@@ -472,13 +472,13 @@ def test_a_leader_that_is_refused(session: Session, network: Network) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "answer"), [(None, with_topic(led(1, 3))), (["t"], with_topic(led(1, 3), code=29)), (["t"], metadata())]
+    ("names", "answer"), [(None, with_topic(led(0, 3))), (["t"], with_topic(led(0, 3), code=29)), (["t"], metadata())]
 )
 def test_metadata_that_keep_no_leader(session: Session, network: Network, names: Any, answer: Any) -> None:
     """Those of all topics would fill the memory, and those of a topic with an error are no answer."""
-    network.script["Metadata"] = [answer, with_topic(led(1, 2))]
+    network.script["Metadata"] = [answer, with_topic(led(0, 2))]
     session.read_metadata(names)
-    found: Any = session.leader("t", 1)
+    found: Any = session.leader("t")
     assert (found.address[0], len(network.sent)) == ("b2", 2)
 
 
