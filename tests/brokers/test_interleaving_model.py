@@ -17,7 +17,7 @@ from topiarist.adapters.kafka_admin.protocol.messages import (
     IncrementalAlterConfigsRequest,
 )
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader
-from topiarist.adapters.kafka_admin.write.chunks import Kind, read_answer
+from topiarist.adapters.kafka_admin.write.requests import Kind, read_answer
 from topiarist.model.access import KafkaAccess
 from topiarist.model.state import TopicState
 

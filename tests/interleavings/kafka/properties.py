@@ -9,7 +9,8 @@ from interleavings.kafka import moves
 from interleavings.kafka.world import AdminRequest, Run, Scenario, Topic, World, topic_id
 from interleavings.replay import Ended
 from topiarist.adapters.kafka_admin.records import transactions
-from topiarist.adapters.kafka_admin.write.chunks import Kind, needs_request
+from topiarist.adapters.kafka_admin.write.chunks import needs_request
+from topiarist.adapters.kafka_admin.write.requests import Kind
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Plan, TopicPlan, UpdateConfig

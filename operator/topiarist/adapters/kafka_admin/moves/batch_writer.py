@@ -171,7 +171,7 @@ class BatchWriter:
         if answer is None:
             message = f"no answer to the throttles of {', '.join(f'{kind}/{name}' for name in [*changes][:3])}"
             raise TopiaristError(Reason.UNREACHABLE, message, HINT_CONTINUE)
-        for name, element in requests.read_config_answer(answer, changes).elements.items():
+        for name, element in requests.read_answer(requests.Kind.CONFIGURE, answer, changes).elements.items():
             entity = f"{kind}/{name}"
             if element.code == requests.UNKNOWN_TOPIC:
                 self._remark(f"{entity} was deleted, with its throttle")

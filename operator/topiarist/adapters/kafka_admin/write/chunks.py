@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 
 from msgspec import Struct
 
@@ -22,6 +21,7 @@ from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.write import requests
+from topiarist.adapters.kafka_admin.write.requests import Kind
 from topiarist.adapters.size_limits import REQUEST_LIMITS, REQUEST_WEIGHTS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result, partitions_to_initialize
@@ -165,15 +165,6 @@ OLD_LOOK_S = 5.0
 _MIN_QUOTA_WAIT_MS = 100
 
 
-class Kind(Enum):
-    """A kind of Admin request, with the right that it needs."""
-
-    DELETE = requests.Right.DELETE
-    CREATE = requests.Right.CREATE
-    CONFIGURE = requests.Right.CONFIGURE
-    GROW = requests.Right.GROW
-
-
 class TopicWrite(Struct):
     """One topic of a chunk while its requests are sent.
 
@@ -237,7 +228,7 @@ class ChunkRequests:
 
         Raises the error of ``require_fence``, and ``Unreachable`` if nothing can be sent.
         """
-        for kind in (Kind.DELETE, Kind.CREATE, Kind.CONFIGURE, Kind.GROW):
+        for kind in Kind:
             needing = [write for write in writes if write.needs(kind)]
             if needing:
                 self._send_kind(kind, needing)
@@ -287,7 +278,8 @@ class ChunkRequests:
             try:
                 if is_by_name:
                     return _delete_by_name(connection, writes)
-                return read_answer(kind, connection.call(request, version=version, timeout=ANSWER_TIMEOUT_S), writes)
+                answer = connection.call(request, version=version, timeout=ANSWER_TIMEOUT_S)
+                return requests.read_answer(kind, answer, writes)
             except Disconnected as error:
                 if error.was_sent:
                     for write in writes.values():
@@ -326,11 +318,14 @@ def _delete_by_name(connection: Connection, writes: Mapping[str, TopicWrite]) ->
         raise Disconnected(str(error), was_sent=False) from error  # the deletion was not
     same = [name for name, topic in found.topics.items() if topic.topic_id == names.get(name)]
     other = {name: requests.Element(found.errors.get(name, requests.UNKNOWN_ID)) for name in names if name not in same}
-    answer = requests.Answer({}, 0)
+    elements: Mapping[str, requests.Element] = {}
+    throttle_time_ms = 0
     if same:
         request = requests.build_delete_by_name(same)
-        answer = requests.read_delete_by_name_answer(connection.call(request, timeout=ANSWER_TIMEOUT_S), same)
-    return answer._replace(elements={names[name]: each for name, each in {**answer.elements, **other}.items()})
+        answer = connection.call(request, timeout=ANSWER_TIMEOUT_S)
+        elements = requests.collect_elements(((each.name, each) for each in answer.responses), same)
+        throttle_time_ms = answer.throttle_time_ms
+    return requests.Answer({names[name]: each for name, each in {**elements, **other}.items()}, throttle_time_ms)
 
 
 def _record(write: TopicWrite, kind: Kind, element: requests.Element) -> None:
@@ -367,19 +362,6 @@ def build_request(kind: Kind, plans: Mapping[str, TopicPlan], *, validate_only: 
         case Kind.GROW:
             growths = {name: growth for name, plan in plans.items() if (growth := requests.growth_of(plan))}
             return requests.build_create_partitions(growths, validate_only=validate_only)
-
-
-def read_answer(kind: Kind, answer: Message, asked: Iterable[str]) -> requests.Answer:
-    """Return the elements of an answer to a request of this kind for the names, or ids, that were asked for."""
-    return _READERS[kind](answer, asked)
-
-
-_READERS: Mapping[Kind, Callable[[Message, Iterable[str]], requests.Answer]] = {
-    Kind.DELETE: requests.read_delete_answer,
-    Kind.CREATE: requests.read_create_answer,
-    Kind.CONFIGURE: requests.read_config_answer,
-    Kind.GROW: requests.read_growth_answer,
-}
 
 
 def _key(kind: Kind, write: TopicWrite) -> str:

@@ -23,10 +23,10 @@ from topiarist.model.state import GIVEN, UNKNOWN, Capabilities, Support
 
 HINT = "change the manifest, or ask the administrators of the brokers"
 
-_CHANGE_TYPES: Mapping[chunks.Kind, type[Change]] = {
-    chunks.Kind.CREATE: CreateTopic,
-    chunks.Kind.CONFIGURE: UpdateConfig,
-    chunks.Kind.GROW: AddPartitions,
+_CHANGE_TYPES: Mapping[requests.Kind, type[Change]] = {
+    requests.Kind.CREATE: CreateTopic,
+    requests.Kind.CONFIGURE: UpdateConfig,
+    requests.Kind.GROW: AddPartitions,
 }
 
 
@@ -53,13 +53,13 @@ def ask_brokers(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]:
                 if element.certainty is not requests.Certainty.NOT_MADE:
                     raise _no_answer(f"the answer about {name} is unknown: {element.message or 'no element'}")
                 has_unknown = not topic.placed_brokers() <= known_brokers
-                outcome = requests.not_made_outcome(name, element, kind.value, unknown_brokers=has_unknown)
+                outcome = requests.not_made_outcome(name, element, kind, unknown_brokers=has_unknown)
                 changes = [change for change in topic.changes if isinstance(change, change_type)]
                 issues.setdefault(name, []).append(_build_issue(outcome, changes, _field(kind, topic)))
     return issues
 
 
-def _ask(session: Session, kind: chunks.Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, requests.Element]:
+def _ask(session: Session, kind: requests.Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, requests.Element]:
     """Return the answer for each topic. Raises ``TopiaristError`` if the brokers do not answer."""
     try:
         return _call(session, kind, topics) if topics else {}
@@ -67,7 +67,7 @@ def _ask(session: Session, kind: chunks.Kind, topics: Mapping[str, TopicPlan]) -
         raise _no_answer(str(error)) from error
 
 
-def _call(session: Session, kind: chunks.Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, requests.Element]:
+def _call(session: Session, kind: requests.Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, requests.Element]:
     answer = _call_once(session, kind, topics)
     if any(element.certainty is requests.Certainty.NOT_CONTROLLER for element in answer.elements.values()):
         session.forget_controller()
@@ -75,9 +75,9 @@ def _call(session: Session, kind: chunks.Kind, topics: Mapping[str, TopicPlan]) 
     return answer.elements
 
 
-def _call_once(session: Session, kind: chunks.Kind, topics: Mapping[str, TopicPlan]) -> requests.Answer:
+def _call_once(session: Session, kind: requests.Kind, topics: Mapping[str, TopicPlan]) -> requests.Answer:
     connection, request = session.controller(), chunks.build_request(kind, topics, validate_only=True)
-    return chunks.read_answer(kind, connection.call(request, timeout=chunks.ANSWER_TIMEOUT_S), topics)
+    return requests.read_answer(kind, connection.call(request, timeout=chunks.ANSWER_TIMEOUT_S), topics)
 
 
 def _no_answer(why: str) -> TopiaristError:
@@ -90,10 +90,10 @@ def _build_issue(outcome: Outcome, changes: Sequence[Change], field: tuple[str, 
     return Issue(reason, outcome.message, field=field, hint=HINT, withheld=tuple(changes))
 
 
-def _field(kind: chunks.Kind, topic: TopicPlan) -> tuple[str, ...]:
-    if kind is chunks.Kind.GROW:
+def _field(kind: requests.Kind, topic: TopicPlan) -> tuple[str, ...]:
+    if kind is requests.Kind.GROW:
         return ("partitions",)
-    if kind is chunks.Kind.CONFIGURE:
+    if kind is requests.Kind.CONFIGURE:
         items = requests.config_items_of(topic)
         return ("config", items[0].key) if len(items) == 1 else ("config",)
     return ()
@@ -141,19 +141,19 @@ def _ask_about_creations(session: Session, topics: Mapping[str, TopicPlan]) -> S
     first, plan = next(iter(topics.items()))
     name = f"{first[: MAX_TOPIC_NAME_LENGTH - len(_PROBE_END)]}{_PROBE_END}"
     probe = TopicPlan(name, changes=(CreateTopic((_repeat(plan.new_replicas()[0]),), {}),))
-    answer = dict(_call(session, chunks.Kind.CREATE, {**topics, name: probe}))
+    answer = dict(_call(session, requests.Kind.CREATE, {**topics, name: probe}))
     probed = answer.pop(name)
     if any(each.certainty is requests.Certainty.ACCEPTED for each in answer.values()):
         return _judge_probe(probed)
-    return _ask_without_lists(session, chunks.Kind.CREATE, topics, answer)
+    return _ask_without_lists(session, requests.Kind.CREATE, topics, answer)
 
 
 def _ask_about_growth(session: Session, topics: Mapping[str, TopicPlan]) -> Support:
-    answer = _call(session, chunks.Kind.GROW, {name: _with_lists(topic, _repeat) for name, topic in topics.items()})
+    answer = _call(session, requests.Kind.GROW, {name: _with_lists(topic, _repeat) for name, topic in topics.items()})
     for each in answer.values():
         if each.certainty is requests.Certainty.ACCEPTED or each.code == requests.INVALID_ASSIGNMENT:
             return _judge_probe(each)
-    return _ask_without_lists(session, chunks.Kind.GROW, topics, answer)
+    return _ask_without_lists(session, requests.Kind.GROW, topics, answer)
 
 
 def _judge_probe(element: requests.Element) -> Support:
@@ -164,7 +164,7 @@ def _judge_probe(element: requests.Element) -> Support:
 
 
 def _ask_without_lists(
-    session: Session, kind: chunks.Kind, topics: Mapping[str, TopicPlan], answer: Mapping[str, requests.Element]
+    session: Session, kind: requests.Kind, topics: Mapping[str, TopicPlan], answer: Mapping[str, requests.Element]
 ) -> Support:
     """Return what the same request without lists shows about topics that were refused with them."""
     refused = {name: each for name, each in answer.items() if each.code is not None and not each.is_denied}

@@ -8,7 +8,7 @@ compared directly before (``chunks``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
@@ -134,13 +134,13 @@ def config_items_of(plan: TopicPlan) -> tuple[ConfigItem, ...]:
 Key = TypeVar("Key", str, tuple[str, int])
 
 
-class Right(str, Enum):
-    """The right that a kind of Admin request needs, as the ACLs of Kafka name it."""
+class Kind(str, Enum):
+    """A kind of Admin request, with the right that it needs, as the ACLs of Kafka name it; in the order of sending."""
 
-    CREATE = "Create on the topic or on the cluster"
-    GROW = "Alter on the topic"
-    CONFIGURE = "AlterConfigs on the topic"
     DELETE = "Delete on the topic"
+    CREATE = "Create on the topic or on the cluster"
+    CONFIGURE = "AlterConfigs on the topic"
+    GROW = "Alter on the topic"
 
 
 class Certainty(Enum):
@@ -241,13 +241,22 @@ _LIMIT_WORDS = ("excessively large",)
 _DELETION_WORDS = "is marked for deletion"
 
 
-def read_create_answer(answer: Message, names: Iterable[str]) -> Answer:
-    """Return the elements of an answer to CreateTopics for the topics that were asked for."""
-    found = _collect(answer, ((each.name, each) for each in answer.topics), names)
+_ELEMENTS: Mapping[Kind, Callable[[Message], Iterable[tuple[str, Message]]]] = {
+    Kind.DELETE: lambda answer: ((encode_topic_id(each.topic_id), each) for each in answer.responses),
+    Kind.CREATE: lambda answer: ((each.name, each) for each in answer.topics),
+    Kind.CONFIGURE: lambda answer: ((each.resource_name, each) for each in answer.responses),
+    Kind.GROW: lambda answer: ((each.name, each) for each in answer.results),
+}
+"""The elements of an answer, by the names of topics or by the ids in Kafka's text form."""
+
+
+def read_answer(kind: Kind, answer: Message, asked: Iterable[str]) -> Answer:
+    """Return the elements of an answer to a request of this kind for the names, or ids, that were asked for."""
+    found = Answer(collect_elements(_ELEMENTS[kind](answer), asked), answer.throttle_time_ms)
     created: dict[str, list[Message]] = {}
-    for each in answer.topics:
+    for each in answer.topics if kind is Kind.CREATE else ():
         created.setdefault(each.name, []).append(each)
-    for name, element in found.elements.items():
+    for name, element in found.elements.items() if created else ():
         if element.code == NONE and len({each.topic_id for each in created[name]}) == 1:
             found.elements[name] = element._replace(created=_describe_created(created[name][0]))
     return found
@@ -262,30 +271,6 @@ def _describe_created(found: Message) -> CreatedTopic | None:
     return CreatedTopic(topic_id, found.num_partitions, found.replication_factor, config)
 
 
-def read_growth_answer(answer: Message, names: Iterable[str]) -> Answer:
-    """Return the elements of an answer to CreatePartitions for the topics that were asked for."""
-    return _collect(answer, ((each.name, each) for each in answer.results), names)
-
-
-def read_config_answer(answer: Message, names: Iterable[str]) -> Answer:
-    """Return the elements of an answer to IncrementalAlterConfigs for the topics that were asked for."""
-    return _collect(answer, ((each.resource_name, each) for each in answer.responses), names)
-
-
-def read_delete_answer(answer: Message, topic_ids: Iterable[str]) -> Answer:
-    """Return the elements of an answer to DeleteTopics for the ids that were asked for, in Kafka's text form."""
-    return _collect(answer, ((encode_topic_id(each.topic_id), each) for each in answer.responses), topic_ids)
-
-
-def read_delete_by_name_answer(answer: Message, names: Iterable[str]) -> Answer:
-    """Return the elements of an answer to a deletion by name for the topics that were asked for."""
-    return _collect(answer, ((each.name, each) for each in answer.responses), names)
-
-
-def _collect(answer: Message, pairs: Iterable[tuple[str, Message]], asked: Iterable[str]) -> Answer:
-    return Answer(collect_elements(pairs, asked), answer.throttle_time_ms)
-
-
 def collect_elements(pairs: Iterable[tuple[Key, Message]], asked: Iterable[Key]) -> dict[Key, Element]:
     """Return the element of each key that was asked for; without a code if the answer has none, or two that differ."""
     found: dict[Key, Element] = {}
@@ -295,7 +280,7 @@ def collect_elements(pairs: Iterable[tuple[Key, Message]], asked: Iterable[Key])
     return {key: found.get(key, Element(None)) for key in asked}
 
 
-def not_made_outcome(topic: str, element: Element, right: Right, *, unknown_brokers: bool = False) -> Outcome:
+def not_made_outcome(topic: str, element: Element, kind: Kind, *, unknown_brokers: bool = False) -> Outcome:
     """Return the outcome of a change that an error code refused, and that the topic does not show.
 
     ``unknown_brokers`` is true if the plan places replicas on brokers that were not registered when it was made.
@@ -304,7 +289,7 @@ def not_made_outcome(topic: str, element: Element, right: Right, *, unknown_brok
     if code is None or element.certainty in (Certainty.UNKNOWN, Certainty.LATE):
         return unknown_outcome(topic, words)
     if element.is_denied:
-        message = f"no permission: it needs {right.value}; {words}"
+        message = f"no permission: it needs {kind.value}; {words}"
         return Outcome(topic, Result.FAILED, Reason.NO_PERMISSION, message)
     if code == POLICY_VIOLATION and any(each in element.message.lower() for each in _LIMIT_WORDS):
         return Outcome(topic, Result.REFUSED, Reason.TOO_LARGE, words)  # a limit of the controller, and no policy

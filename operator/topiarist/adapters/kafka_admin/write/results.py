@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from topiarist.adapters.kafka_admin.records import codec as intents
 from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind
 from topiarist.adapters.kafka_admin.write import requests
-from topiarist.adapters.kafka_admin.write.chunks import Kind, TopicWrite, is_deletion
+from topiarist.adapters.kafka_admin.write.chunks import TopicWrite, is_deletion
+from topiarist.adapters.kafka_admin.write.requests import Kind
 from topiarist.errors import Reason
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import Replicas, are_carried_out, are_unplaced
@@ -219,7 +220,7 @@ def _not_reached_outcome(
         message = f"it was sent and not carried out: {'; '.join(differences)} ({element.message or 'no answer'})"
         outcome = Outcome(name, Result.SKIPPED, Reason.NOT_SENT, message)
     else:
-        outcome = requests.not_made_outcome(name, element, kind.value, unknown_brokers=unknown_brokers)
+        outcome = requests.not_made_outcome(name, element, kind, unknown_brokers=unknown_brokers)
     return _as_written(outcome) if write.is_touched else outcome
 
 
@@ -231,9 +232,7 @@ def _as_written(outcome: Outcome) -> Outcome:
 def _unreadable_result(write: TopicWrite, error: ReadError) -> TopicResult:
     name = write.plan.topic
     if write.problem and write.problem[0].certainty is requests.Certainty.NOT_MADE and not write.is_touched:
-        return TopicResult(
-            requests.not_made_outcome(name, write.problem[0], write.problem[1].value), FinalRecord.BEFORE
-        )
+        return TopicResult(requests.not_made_outcome(name, write.problem[0], write.problem[1]), FinalRecord.BEFORE)
     if not write.is_touched:
         return TopicResult(
             Outcome(name, Result.CONFLICT, Reason.TOPIC_UNREADABLE, f"{error.path}: {error.message}"),
@@ -257,7 +256,7 @@ def _growth_missing_outcome(write: TopicWrite, *, unknown_brokers: bool) -> Outc
     assert write.problem is not None
     if write.problem[1] is not Kind.GROW or write.late_until is not None:
         return Outcome(name, Result.PENDING, Reason.NOT_SENT, f"{message}: run again for that")
-    outcome = requests.not_made_outcome(name, write.problem[0], requests.Right.GROW, unknown_brokers=unknown_brokers)
+    outcome = requests.not_made_outcome(name, write.problem[0], Kind.GROW, unknown_brokers=unknown_brokers)
     return _as_written(outcome._replace(message=f"{message}: {outcome.message}"))
 
 

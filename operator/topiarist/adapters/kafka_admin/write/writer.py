@@ -26,7 +26,7 @@ from topiarist.adapters.kafka_admin.read.capabilities import find_capabilities
 from topiarist.adapters.kafka_admin.read.topic_reader import Look, Reader
 from topiarist.adapters.kafka_admin.records.codec import RecordsStore, TopicRecord
 from topiarist.adapters.kafka_admin.write import chunks, results
-from topiarist.adapters.kafka_admin.write.requests import CreatedTopic, creation_of, unknown_outcome
+from topiarist.adapters.kafka_admin.write.requests import CreatedTopic, Kind, creation_of, unknown_outcome
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import are_unplaced
 from topiarist.model.outcome import Outcome, Result
@@ -162,7 +162,7 @@ class Writer:
                 self._acquire()  # other runs may have written while this one waited
             self._run.keep()
             # A topic without a request is not looked at again.
-            is_sent = all(any(chunks.needs_request(plan, kind) for kind in chunks.Kind) for plan in chunk)
+            is_sent = all(any(chunks.needs_request(plan, kind) for kind in Kind) for plan in chunk)
             look = (self._reader.look_first if is_sent else self._reader.look)([plan.topic for plan in chunk])
         except TopiaristError:
             self._queue.requeue(chunk)
@@ -171,7 +171,7 @@ class Writer:
         for plan in chunk:
             if outcome := self._compare(plan, look) or self._guard(plan):
                 yield outcome
-            elif any(chunks.needs_request(plan, kind) for kind in chunks.Kind):
+            elif any(chunks.needs_request(plan, kind) for kind in Kind):
                 writes.append(chunks.TopicWrite(plan, _topic_id(look, plan.topic)))
             else:
                 topic = look.topics[plan.topic]
@@ -230,7 +230,7 @@ class Writer:
         """Return the topics that are as before the intents; the others get their old record back, and an outcome."""
         ids = {write.plan.topic: write.topic_id for write in writes}
         # Configs alone do not depend on what is being moved.
-        depends = any(write.needs(chunks.Kind.GROW) or write.needs(chunks.Kind.DELETE) for write in writes)
+        depends = any(write.needs(Kind.GROW) or write.needs(Kind.DELETE) for write in writes)
         look = self._reader.look_again(ids, lists_reassignments=depends)
         unchanged = []
         for write in writes:

@@ -9,7 +9,7 @@ from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.moves import look
 from topiarist.adapters.kafka_admin.read.topic_reader import absent_or_error
 from topiarist.adapters.kafka_admin.write import requests
-from topiarist.adapters.kafka_admin.write.requests import Certainty, Element, Right, not_made_outcome
+from topiarist.adapters.kafka_admin.write.requests import Certainty, Element, Kind, not_made_outcome
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 
@@ -132,7 +132,7 @@ def test_answers_to_writes() -> None:
     for code in CODES:
         element = Element(code, "why")
         assert element.certainty is CERTAINTIES.get(code, Certainty.NOT_MADE)
-        outcome = not_made_outcome("orders", element, Right.CREATE)
+        outcome = not_made_outcome("orders", element, Kind.CREATE)
         assert (outcome.topic, outcome.result, outcome.reason) == (
             "orders",
             *REFUSALS.get(code, (Result.FAILED, Reason.WRITE_FAILED)),
@@ -144,13 +144,13 @@ def test_answers_to_writes() -> None:
         )
         assert words in outcome.message
         assert outcome.message.startswith(CONFLICTS.get(code, ""))
-        assert (Right.CREATE.value in outcome.message) is (code in (29, 31))
+        assert (Kind.CREATE.value in outcome.message) is (code in (29, 31))
 
 
 def test_an_answer_without_the_topic() -> None:
     """Nothing is known of the change."""
     assert Element(None).certainty is Certainty.UNKNOWN
-    outcome = not_made_outcome("orders", Element(None), Right.GROW)
+    outcome = not_made_outcome("orders", Element(None), Kind.GROW)
     assert (outcome.result, outcome.reason) == (Result.UNKNOWN, Reason.OUTCOME_UNKNOWN)
     assert "the brokers answered for other topics, and not for this one" in outcome.message
 
@@ -169,7 +169,7 @@ def test_codes_with_two_meanings(
     code: int, message: str, unknown_brokers: bool, expected: tuple[Result, Reason]
 ) -> None:
     """A policy violation may be a limit, a topic that exists may be marked for deletion, brokers may not exist."""
-    outcome = not_made_outcome("orders", Element(code, message), Right.CREATE, unknown_brokers=unknown_brokers)
+    outcome = not_made_outcome("orders", Element(code, message), Kind.CREATE, unknown_brokers=unknown_brokers)
     assert (outcome.result, outcome.reason) == expected
     assert outcome.message.endswith(f"the brokers answered {Element(code, message).words}")
 

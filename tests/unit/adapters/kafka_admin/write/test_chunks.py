@@ -21,14 +21,13 @@ from topiarist.adapters.kafka_admin.write.chunks import (
     MAX_TOPICS,
     ChunkQueue,
     ChunkRequests,
-    Kind,
     TopicWrite,
     _delete_by_name,
     count_records,
     split_chunks,
     too_large_outcome,
 )
-from topiarist.adapters.kafka_admin.write.requests import Answer, Element
+from topiarist.adapters.kafka_admin.write.requests import Answer, Element, Kind
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Result
 from topiarist.model.plan import (

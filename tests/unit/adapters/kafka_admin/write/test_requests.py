@@ -14,14 +14,12 @@ from topiarist.adapters.kafka_admin.write.requests import (
     Certainty,
     CreatedTopic,
     Element,
+    Kind,
     build_create_partitions,
     build_create_topics,
     build_delete_by_name,
     build_delete_topics,
-    read_config_answer,
-    read_create_answer,
-    read_delete_answer,
-    read_growth_answer,
+    read_answer,
 )
 from topiarist.kafka.types import UNPLACED
 from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, CreateTopic
@@ -40,7 +38,7 @@ def element(name: str, code: int, message: str | None = None) -> Any:
 def test_elements_are_read_by_name_whatever_their_order() -> None:
     """An element belongs to its topic; elements that were not asked for are ignored."""
     answer = SimpleNamespace(throttle_time_ms=7, topics=[element("b", 36, "there"), element("x", 0), element("a", 0)])
-    found = read_create_answer(answer, ["a", "b"])
+    found = read_answer(Kind.CREATE, answer, ["a", "b"])
     created = CreatedTopic(encode_topic_id(uuid.UUID(int=1)), 2, 3, {"k": "v"})
     assert found.elements == {"a": Element(0, created=created), "b": Element(36, "there")}
     assert found.throttle_time_ms == 7
@@ -53,7 +51,7 @@ def test_only_a_creation_with_one_id_is_confirmed_by_its_answer() -> None:
     other = element("b", 0)
     other.topic_id = uuid.UUID(int=2)
     answer = SimpleNamespace(throttle_time_ms=0, topics=[without, element("b", 0), other, element("c", 36)])
-    found = read_create_answer(answer, ["a", "b", "c"]).elements
+    found = read_answer(Kind.CREATE, answer, ["a", "b", "c"]).elements
     assert [each.created for each in found.values()] == [None, None, None]
 
 
@@ -62,21 +60,21 @@ def test_counts_that_are_not_answered_are_not_known(field: str, unknown: Any) ->
     """Brokers leave out counts and configs if the user may not describe configs; an id is known all the same."""
     hidden = element("a", 0)
     setattr(hidden, field, unknown)
-    found = read_create_answer(SimpleNamespace(throttle_time_ms=0, topics=[hidden]), ["a"]).elements["a"].created
+    found = read_answer(Kind.CREATE, SimpleNamespace(throttle_time_ms=0, topics=[hidden]), ["a"]).elements["a"].created
     assert found == CreatedTopic(encode_topic_id(uuid.UUID(int=1)))
 
 
 def test_a_missing_element_says_nothing() -> None:
     """Each kind of answer without an element for a topic leaves it unknown."""
     answer = SimpleNamespace(throttle_time_ms=0, topics=[], results=[], responses=[])
-    for read in (read_create_answer, read_growth_answer, read_config_answer, read_delete_answer):
-        assert read(answer, ["a"]).elements["a"].certainty is Certainty.UNKNOWN
+    for kind in Kind:
+        assert read_answer(kind, answer, ["a"]).elements["a"].certainty is Certainty.UNKNOWN
 
 
 def test_two_elements_that_differ_say_nothing() -> None:
     """A topic with an error and a success is unknown; two equal elements count as one."""
     answer = SimpleNamespace(throttle_time_ms=0, results=[element("a", 0), element("a", 44), element("b", 0)] * 2)
-    found = read_growth_answer(answer, ["a", "b"]).elements
+    found = read_answer(Kind.GROW, answer, ["a", "b"]).elements
     assert found["a"].certainty is Certainty.UNKNOWN
     assert found["b"].certainty is Certainty.ACCEPTED
 
@@ -85,7 +83,7 @@ def test_deletions_are_read_by_id() -> None:
     """The name of an element is empty where the principal may not see the topic; the id is there."""
     topic_id = encode_topic_id(uuid.UUID(int=1))
     answer = SimpleNamespace(throttle_time_ms=0, responses=[element("", 29)])
-    assert read_delete_answer(answer, [topic_id]).elements == {topic_id: Element(29)}
+    assert read_answer(Kind.DELETE, answer, [topic_id]).elements == {topic_id: Element(29)}
 
 
 def test_deletions_name_ids_alone() -> None:

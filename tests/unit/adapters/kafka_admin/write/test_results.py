@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind
-from topiarist.adapters.kafka_admin.write.chunks import Kind, TopicWrite
-from topiarist.adapters.kafka_admin.write.requests import CreatedTopic, Element
+from topiarist.adapters.kafka_admin.write.chunks import TopicWrite
+from topiarist.adapters.kafka_admin.write.requests import CreatedTopic, Element, Kind
 from topiarist.adapters.kafka_admin.write.results import (
     TopicResult,
     build_intent,
