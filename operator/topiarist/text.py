@@ -130,6 +130,11 @@ def to_camel_case(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
+def split_words(name: str) -> str:
+    """Return the words of a CamelCase name: ``ExistingProblem`` as ``existing problem``."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
+
+
 def _format_amount(value: int, unit: int) -> tuple[str, str]:
     if value % unit == 0:
         return f"{value // unit:,}", ""

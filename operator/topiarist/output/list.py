@@ -37,7 +37,7 @@ from topiarist.model.state import ClusterState
 from topiarist.model.usage import TopicUsage
 from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, GREEN, YELLOW, TextLayout, join_sections, shorten
 from topiarist.output.view import encode_error, encode_fields, encode_location
-from topiarist.text import format_count, sanitize, to_camel_case
+from topiarist.text import format_count, sanitize, split_words, to_camel_case
 
 FORMAT_VERSION = 1
 
@@ -115,16 +115,8 @@ _SMALLEST_WIDTHS_WITH_DETAILS = _SMALLEST_WIDTHS | {"topic": 48, "state": 20}
 _CUT_AT_END = ("state", "config")
 _CRITICAL = frozenset({TopicFlag.MISSING, TopicFlag.UNREADABLE, TopicFlag.MARKED_FOR_DELETION})
 _WARNING = frozenset({TopicFlag.UNEQUAL_REPLICAS, TopicFlag.MALFORMED_PARTITIONS})
-_MARK_LABELS = {
-    TopicFlag.MISSING: "missing",
-    TopicFlag.UNREADABLE: "unreadable",
-    TopicFlag.MARKED_FOR_DELETION: "marked for deletion",
-    TopicFlag.UNEQUAL_REPLICAS: "unequal replicas",
-    TopicFlag.MALFORMED_PARTITIONS: "malformed partitions",
-    TopicFlag.UNKNOWN: "unknown",
-    TopicFlag.HEALTHY: "healthy",
-    TopicFlag.DORMANT: "dormant",
-}
+_NOT_STATES = frozenset({TopicFlag.UNOWNED, TopicFlag.UNDECLARED})
+"""Flags that other columns show."""
 
 
 def format_lists(listings: Sequence[TopicList], layout: TextLayout) -> str:
@@ -209,7 +201,8 @@ def _format_cells(row: TopicRow) -> tuple[str, ...]:
 
 def describe_state(row: TopicRow) -> str:
     """Return the flags of a row as text, with the number of partitions for each issue."""
-    marks = [_MARK_LABELS[mark] for mark in row.flags if mark in _MARK_LABELS]
+    flags = [flag for flag in row.flags if flag not in _NOT_STATES]
+    marks = ["healthy" if flag is TopicFlag.HEALTHY else split_words(flag.value) for flag in flags]
     return ", ".join([*marks, *(f"{number:,} {condition.label}" for condition, number in row.issues.items())])
 
 
@@ -317,10 +310,11 @@ def _encode_finding(finding: UpgradeFinding) -> dict[str, Any]:
 _MAX_SHOWN_TOPICS = 10
 
 _HEADINGS = {
-    UpgradeEffect.STOPS_BROKERS: ("brokers do not start", BOLD_RED),
-    UpgradeEffect.DROPPED: ("dropped", YELLOW),
-    UpgradeEffect.DEFAULT_CHANGES: ("another default", YELLOW),
+    UpgradeEffect.STOPS_BROKERS: ("brokers do not start", "with values that stop brokers", BOLD_RED),
+    UpgradeEffect.DROPPED: ("dropped", "with dropped configs", YELLOW),
+    UpgradeEffect.DEFAULT_CHANGES: ("another default", "with another default", YELLOW),
 }
+"""The heading of a finding, the label of its topics in the totals, and the style."""
 
 
 def format_reports(reports: Sequence[UpgradeReport], layout: TextLayout, *, show_all: bool) -> str:
@@ -343,7 +337,7 @@ def _format_report(report: UpgradeReport, layout: TextLayout, *, show_all: bool)
 
 
 def _format_finding(finding: UpgradeFinding, layout: TextLayout, *, show_all: bool) -> Iterator[str]:
-    heading, style = _HEADINGS[finding.effect]
+    heading, _, style = _HEADINGS[finding.effect]
     yield f"  {layout.colorize(heading, style)}: {finding.key}"
     for text in (finding.message, finding.hint):
         yield from (f"    {line}" for line in layout.wrap(text))
@@ -369,16 +363,10 @@ def _format_check_totals(report: UpgradeReport) -> str:
     checked = format_count(report.topic_count, "topic")
     if not report.findings:
         return f"{checked}: nothing found."
-    counts = {
-        effect: {item.topic for finding in report.findings if finding.effect is effect for item in finding.topics}
-        for effect in UpgradeEffect
-    }
-    labels = {
-        UpgradeEffect.STOPS_BROKERS: "with values that stop brokers",
-        UpgradeEffect.DROPPED: "with dropped configs",
-        UpgradeEffect.DEFAULT_CHANGES: "with another default",
-    }
-    parts = [f"{len(topics):,} {labels[effect]}" for effect, topics in counts.items() if topics]
+    topics: dict[UpgradeEffect, set[str]] = {effect: set() for effect in UpgradeEffect}
+    for finding in report.findings:
+        topics[finding.effect].update(item.topic for item in finding.topics)
+    parts = (f"{len(names):,} {_HEADINGS[effect][1]}" for effect, names in topics.items() if names)
     return f"{checked}: {', '.join(parts)}."
 
 

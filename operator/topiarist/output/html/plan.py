@@ -20,7 +20,7 @@ from importlib.resources import files
 from itertools import islice, repeat
 from typing import Any, NamedTuple
 
-from topiarist.errors import Location, Reason
+from topiarist.errors import Location
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.output import groups
 from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, with_units
@@ -41,7 +41,7 @@ from topiarist.output.view import (
     view_issue,
     view_topic,
 )
-from topiarist.text import format_count, sanitize
+from topiarist.text import format_count, sanitize, split_words
 
 # The parts that every page shares: style, scripts, content policy, and data that no browser runs.
 #
@@ -366,7 +366,7 @@ def list_rows(plan: Plan, root: str) -> Iterator[PlanRow]:
             )
         for issue in topic.notices:
             row = _with_issue(base, view_issue(topic, issue), root)
-            yield row._replace(kind=label_notice(issue), summary=_split_words(issue.reason), reason=issue.message)
+            yield row._replace(kind=label_notice(issue), summary=split_words(issue.reason.value), reason=issue.message)
 
 
 def _with_issue(row: PlanRow, view: IssueView, root: str) -> PlanRow:
@@ -378,11 +378,6 @@ def _with_issue(row: PlanRow, view: IssueView, root: str) -> PlanRow:
         place=_format_place(view.place, root),
         cause=f"{view.cause} at {cause}" if cause else "",
     )
-
-
-def _split_words(reason: Reason) -> str:
-    """Return the words of a reason: ``unmanaged``, ``existing problem``."""
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in reason.value).strip()
 
 
 def _format_place(place: Location | None, root: str) -> str:
