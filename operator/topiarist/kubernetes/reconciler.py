@@ -55,7 +55,7 @@ from topiarist.text import format_count
 
 
 class SyncState(str, Enum):
-    """The state of a topic on a cluster.
+    """The state of a topic on a cluster, worst first: a Topic as a whole has the first one that it has on any cluster.
 
     ``CHANGED``: new partitions are written, and the last poll did not see them initialized by the controller.
     ``MOVING``: replicas of the topic are moved, or wait for a batch; nothing else is left to do.
@@ -63,15 +63,15 @@ class SyncState(str, Enum):
     downtime. ``REFUSED``: a change is refused until the user acts.
     """
 
-    ABSENT = "Absent"
-    CHANGED = "Changed"
-    DRIFTED = "Drifted"
-    MOVING = "Moving"
-    SYNCED = "Synced"
-    OBSERVED = "Observed"
-    PAUSED = "Paused"
     REFUSED = "Refused"
+    DRIFTED = "Drifted"
     WAITING = "Waiting"
+    MOVING = "Moving"
+    CHANGED = "Changed"
+    PAUSED = "Paused"
+    OBSERVED = "Observed"
+    SYNCED = "Synced"
+    ABSENT = "Absent"
 
 
 class PlanCache:

@@ -133,19 +133,6 @@ def truncate_message(text: str) -> str:
     return text if len(whole) <= MAX_MESSAGE_BYTES else f"{whole[: MAX_MESSAGE_BYTES - 3].decode(errors='ignore')}..."
 
 
-_SEVERITY_ORDER = (
-    SyncState.REFUSED,
-    SyncState.DRIFTED,
-    SyncState.WAITING,
-    SyncState.MOVING,
-    SyncState.CHANGED,
-    SyncState.PAUSED,
-    SyncState.OBSERVED,
-    SyncState.SYNCED,
-    SyncState.ABSENT,
-)
-"""States, worst first: the state of a Topic as a whole is the first one that it has on any cluster."""
-
 READY_STATES = frozenset({SyncState.OBSERVED, SyncState.SYNCED, SyncState.ABSENT})
 """The states in which neither the operator nor the user has anything left to do."""
 
@@ -386,7 +373,7 @@ def _condition_from_parts(clusters: Sequence[Status], *, is_paused: bool) -> Rea
     The cluster with the worst state decides; a paused Topic has the status ``Unknown``. ``is_paused``: the Topic
     itself is paused, and not only a Cluster.
     """
-    worst = min((SyncState(part["state"]) for part in clusters), key=_SEVERITY_ORDER.index)
+    worst = min((SyncState(part["state"]) for part in clusters), key=[*SyncState].index)
     affected = [part for part in clusters if part["state"] == worst]
     refusals = [refusal for part in affected for refusal in part.get("refusals", ())]
     moving = _moving_condition(clusters)
