@@ -142,7 +142,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "root"
     for folder in ("operator/topiarist", "tests/unit/small", "tools/mutation/survivors"):
         (root / folder).mkdir(parents=True)
-    (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # no file above it counts
+    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\n", encoding="utf-8")  # none above it counts
     (root / "operator/topiarist/__init__.py").touch()
     (root / "operator/topiarist/small.py").write_text(SMALL, encoding="utf-8")
     return root
