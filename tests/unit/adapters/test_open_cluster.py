@@ -32,13 +32,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, dict[str, An
     return calls
 
 
-def test_zookeeper_gets_all_connection_settings(opened: list[Any]) -> None:
-    """Address, buffer size and credentials come from the spec, owner and timeouts from the run."""
-    module.open_cluster(ClusterSpec(zookeeper=BY_ZOOKEEPER), owner="ada", connect_timeout=3, lock_timeout=5)
-    settings = {"jute_max_buffer": 4_194_304, "credentials": BY_ZOOKEEPER.credentials}
-    assert opened == [
-        ("ZooKeeper", "zk:2181/kafka", {"owner": "ada", "connect_timeout": 3, "lock_timeout": 5, **settings})
-    ]
+def test_zookeeper_gets_the_access(opened: list[Any]) -> None:
+    """The adapter gets the access as it is, with owner and timeouts of the run."""
+    run = {"owner": "ada", "connect_timeout": 3, "lock_timeout": 5}
+    module.open_cluster(ClusterSpec(zookeeper=BY_ZOOKEEPER), **run)  # type: ignore[arg-type]
+    assert opened == [("ZooKeeper", BY_ZOOKEEPER, run)]
 
 
 def test_brokers_get_the_access(opened: list[Any]) -> None:
