@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Self
 
@@ -14,7 +14,7 @@ from support.network.relay import Relay, forward
 from support.waiting import wait_until
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.server import RestartableZooKeeper
-from topiarist.adapters.devcluster.zookeeper_server import MAIN_CLASS
+from topiarist.adapters.devcluster.zookeeper_server import MAIN_CLASS, free_port
 
 MEMBER_COUNT = 3
 
@@ -120,12 +120,8 @@ class Ensemble:
     """``with Ensemble() as ensemble: connect_to(ensemble.connect)``; all three serve when the block begins."""
 
     def __init__(self) -> None:
-        with ExitStack() as stack:
-            probes = [stack.enter_context(socket.socket()) for _ in range(2 * MEMBER_COUNT)]
-            for probe in probes:
-                probe.bind(("127.0.0.1", 0))
-            free = [probe.getsockname()[1] for probe in probes]
-        ports = list(zip(free[::2], free[1::2], strict=True))
+        # None that the system gives to others: they could take the port of a server that is down, and keep it down.
+        ports = [(free_port(), free_port()) for _ in range(MEMBER_COUNT)]
         self.members = [Member(number, ports) for number in range(1, MEMBER_COUNT + 1)]
 
     def __enter__(self) -> Self:

@@ -6,14 +6,13 @@ It listens on two ports. ``connect`` accepts plain text; ``secure`` accepts TLS,
 
 from __future__ import annotations
 
-import socket
 from base64 import b64encode
 from hashlib import sha1
 from pathlib import Path
 
 from support.network.certificates import Authority
 from support.secret_scanner import register_secret
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper, free_port
 
 KAFKA, READER = "kafka", "reader"
 PASSWORDS = {KAFKA: register_secret("planted-Hedge7-kafka"), READER: register_secret('planted-Hedge8-"reader\\ü"')}
@@ -71,8 +70,6 @@ class SecuredZooKeeper(EmbeddedZooKeeper):
 
     def _launch(self, port: int) -> bool:
         # Another process may take the free port before the server binds it: each launch selects a new port.
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.secure_port = probe.getsockname()[1]
+        self.secure_port = free_port()
         self._settings["secureClientPort"] = str(self.secure_port)
         return super()._launch(port)
