@@ -288,7 +288,7 @@ SECONDS = [
     (name, option.opts[0])
     for name in COMMANDS
     for option in (cli.get_command(click.Context(cli), name) or cli).params
-    if isinstance(option, click.Option) and option.metavar == "SECONDS" and option.type.name == "float range"
+    if isinstance(option, click.Option) and option.metavar == "SECONDS" and isinstance(option.type, click.FloatRange)
 ]
 
 
