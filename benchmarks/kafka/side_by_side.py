@@ -22,8 +22,8 @@ from support.kafka.cluster import Cluster
 TOPICS, CHANGED_TOPICS = 1000, 100
 """The number of topics, and of topics with a config change or a growth."""
 
-UNCHANGED_RUNS = 5
-"""The runs of a contender in each round where nothing is to do: each leaves the cluster as it was."""
+UNCHANGED_RUNS, CHANGE_RUNS = 5, 3
+"""The runs of a contender in each round where nothing is to do, and of config changes and of growths."""
 
 ONE_BY_ONE_TOPICS = 20
 """The number of topics, config changes and growths for a contender with one process per topic."""
@@ -43,17 +43,16 @@ def make_topics(prefix: str, count: int, partitions: int = PARTITIONS) -> dict[s
 
 
 def make_cases(topics: int, changed: int) -> Iterator[Case]:
-    """Return the four cases in their order."""
+    """Return the four cases in their order; changes come several times, each of other topics."""
     wanted: Topics = make_topics("topic", topics)
     names = list(wanted)
     yield Case("creates", wanted, names)
     yield Case("nothing", wanted, [])
-    reconfigured = names[:changed]
-    wanted = {**wanted, **{name: {**wanted[name], "config": LONGER_RETENTION} for name in reconfigured}}
-    yield Case("configs", wanted, reconfigured)
-    grown = names[-changed:]
-    wanted = {**wanted, **{name: {**wanted[name], "partitions": GROWN_PARTITIONS} for name in grown}}
-    yield Case("growths", wanted, grown)
+    for name, change in (("configs", {"config": LONGER_RETENTION}), ("growths", {"partitions": GROWN_PARTITIONS})):
+        for first in range(0, min(topics, CHANGE_RUNS * changed), changed):
+            chosen = names[first : first + changed]
+            wanted = {**wanted, **{topic: {**wanted[topic], **change} for topic in chosen}}
+            yield Case(name, wanted, chosen)
 
 
 def make_warm_up_steps() -> Iterator[Topics]:
