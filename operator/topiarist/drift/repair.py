@@ -65,11 +65,12 @@ def keep_findings(plan: Plan, rows: Iterable[FindingRow]) -> tuple[Plan, list[Un
         selected[row["topic"]].add((row["class"], row["field"]))
     topics, why = list[TopicPlan](), dict[str, str]()
     for each in plan.topics:
-        keys = selected.get(each.topic, set())
-        topic = keep_selected(each, keys)
+        if each.topic not in selected:
+            continue
+        topic = keep_selected(each, selected[each.topic])
         if problem := _find_problem(plan, topic):
             why[each.topic] = f"select the other findings of the topic too: {problem}"
-        elif keys and (topic.changes or topic.refusals):
+        elif topic.changes or topic.refusals:
             topics.append(topic)
     planned = {(each.topic, *key) for each in topics for key in find_planned(each)}
     unfixed = [row for row in rows if (row["topic"], row["class"], row["field"]) not in planned]
